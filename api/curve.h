@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Power curve of a node: watts against load, piecewise linear, never falling. Written by the agent
+ * from what it saw; the extender prices a pod with it.
+ */
+
+#define KW_CURVE_KNOTS 11
+
+struct kw_curve_knot {
+    uint32_t load_permille;       /**< 0..1000 of capacity, strictly ascending; first 0, last 1000 */
+    uint32_t mw;                  /**< never below the knot before */
+    uint32_t confidence_permille; /**< 0: prior only; 1000: seen often and lately */
+};
+
+struct kw_curve {
+    uint64_t capacity_mcpu; /**< what 1000 permille means; > 0 */
+    bool estimated;         /**< the watts come from a model */
+    uint32_t n;             /**< 2..KW_CURVE_KNOTS */
+    struct kw_curve_knot knots[KW_CURVE_KNOTS];
+};
+
+/** Whether every rule stated above holds. @return NULL, or a static text naming the rule broken. */
+const char *kw_curve_check(const struct kw_curve *curve);
+
+/** Power at a load, linear between knots; clamped to the ends. */
+uint64_t kw_curve_mw_at(const struct kw_curve *curve, uint64_t mcpu);
+
+/** Encode and decode as in api/sample.h; a curve that kw_curve_check refuses is -EBADMSG. */
+int kw_curve_encode(const struct kw_curve *curve, char **ret, size_t *ret_len);
+int kw_curve_decode(const char *json, size_t len, struct kw_curve *ret, const char **ret_why);

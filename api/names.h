@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+/*
+ * Names that two processes must agree on, in one place: Redis keys, HTTP ports, Kubernetes
+ * annotations and labels. The reference for third parties is api/README.md.
+ */
+
+/** Version of every JSON document in Redis and of the key layout. A reader that meets another one says so once and skips the record. */
+#define KW_SCHEMA 1
+
+#define KW_KEY_PREFIX "kwatt:v1:"
+/** Sorted set: node name, score = last publish in unix ms. */
+#define KW_KEY_NODES KW_KEY_PREFIX "nodes"
+
+/** Fields of the node hash. */
+#define KW_FIELD_SAMPLE "sample" /**< api/sample.h */
+#define KW_FIELD_CURVE  "curve"  /**< api/curve.h */
+#define KW_FIELD_INFO   "info"   /**< api/node_info.h */
+
+/** Long enough for any key: prefix, kind, braces, and a node name of at most KW_NODE_NAME_MAX. */
+#define KW_KEY_MAX       320
+#define KW_NODE_NAME_MAX 253 /**< RFC 1123 subdomain, as Kubernetes */
+
+/** "kwatt:v1:node:{NODE}": hash. Braces are literal: a node's keys share a cluster slot. @return length, or -EINVAL for a name that is empty, too long or holds braces, blanks or control bytes. */
+int kw_key_node(char out[KW_KEY_MAX], const char *node);
+
+/** "kwatt:v1:pods:{NODE}": hash, field = workload id, value = api/pod_record.h. @return as kw_key_node. */
+int kw_key_pods(char out[KW_KEY_MAX], const char *node);
+
+/** "kwatt:v1:advice:{NODE}": hash, field = workload id, value = api/advice.h; written by the recommender where there is no API server. @return as kw_key_node. */
+int kw_key_advice(char out[KW_KEY_MAX], const char *node);
+
+/** Default ports. */
+#define KW_PORT_EXTENDER    9890
+#define KW_PORT_AGENT       9891
+#define KW_PORT_RECOMMENDER 9892
+
+/** Pod annotations. */
+#define KW_ANNOTATION_PLACEMENT         "kwatt.io/placement"
+#define KW_ANNOTATION_EXPECTED_CPU      "kwatt.io/expected-cpu"
+#define KW_ANNOTATION_EXPECTED_WATTS    "kwatt.io/expected-watts"
+#define KW_ANNOTATION_EXPECTED_LIFETIME "kwatt.io/expected-lifetime"
+#define KW_ANNOTATION_CRITICAL          "kwatt.io/critical"

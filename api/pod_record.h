@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Record of one workload: a Kubernetes pod, or, on a machine without Kubernetes, a container, a
+ * systemd unit, a virtual machine or a plain cgroup. Energies and CPU time are cumulative within the
+ * agent's epoch (api/sample.h).
+ */
+
+enum kw_workload_kind {
+    KW_WORKLOAD_POD,       /**< id: pod UID */
+    KW_WORKLOAD_CONTAINER, /**< id: full container id */
+    KW_WORKLOAD_UNIT,      /**< id: cgroup path; name: "nginx.service" */
+    KW_WORKLOAD_VM,        /**< id: UUID or cgroup path */
+    KW_WORKLOAD_CGROUP,    /**< id: cgroup path */
+    KW_WORKLOAD__MAX
+};
+
+/** "pod", "container", "unit", "vm", "cgroup". */
+extern const char *const kw_workload_kind_names[KW_WORKLOAD__MAX];
+
+/** Share of one container in a pod's record (a stand-alone container has exactly one). */
+struct kw_container_record {
+    char *id;   /**< full container id */
+    char *name; /**< as in the pod's spec; "" while unknown */
+    uint64_t cpu_ns;
+    uint64_t active_uj;
+    uint64_t memory_bytes; /**< working set: usage without inactive file cache */
+};
+
+struct kw_pod_record {
+    enum kw_workload_kind kind;
+    char *id;
+    char *name;      /**< what a person would call it; the id's short form while nothing better is known */
+    char *namespace_; /**< "" outside Kubernetes or while unknown */
+    char *runtime;   /**< "containerd", "cri-o", "docker", "podman", "" */
+    char *cgroup;    /**< path of its topmost cgroup */
+    uint64_t epoch;  /**< of the agent; 0 is no epoch */
+    int64_t started_unix_ms; /**< when the agent first saw it */
+    int64_t ended_unix_ms;   /**< 0: running */
+    int64_t t_unix_ms;       /**< end of the window that the numbers include */
+    uint64_t cpu_ns;
+    uint64_t active_uj; /**< all domains; above idle */
+    uint64_t dram_uj;   /**< the part of active_uj that DRAM drew */
+    uint64_t sigma_uj;  /**< standard deviation of active_uj; 0: not estimated */
+    uint64_t watts_mw;  /**< EWMA of active power; 0 once ended */
+    uint64_t memory_bytes;
+    bool estimated;
+    size_t n_containers;
+    struct kw_container_record *containers; /**< sorted by id */
+};
+
+/** Frees the texts and the containers, not the struct; leaves it zeroed. */
+void kw_pod_record_clear(struct kw_pod_record *record);
+
+/** Encode and decode as in api/sample.h; a decoded record is cleared by its caller. */
+int kw_pod_record_encode(const struct kw_pod_record *record, char **ret, size_t *ret_len);
+int kw_pod_record_decode(const char *json, size_t len, struct kw_pod_record *ret,
+                         const char **ret_why);

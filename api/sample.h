@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/quality.h"
+
+/*
+ * Node sample: what a node drew since its agent's epoch began. Energies are cumulative integers in
+ * microjoules and never fall within an epoch; a consumer differences two samples of one epoch, and
+ * counts the whole value of a first sample of a new one. For each package and domain, exactly:
+ *     measured = idle + pods + system + unattributed
+ */
+
+#define KW_PACKAGES_MAX 64
+
+/** Energy of one domain (CPU or DRAM) of one package, and where it went. */
+struct kw_energy {
+    uint64_t measured_uj;
+    uint64_t idle_uj;         /**< what the domain draws with nothing to do */
+    uint64_t pods_uj;         /**< workloads with an identity of their own: pods, containers, units, VMs, cgroups */
+    uint64_t system_uj;       /**< kernel threads and what lives in the root cgroup */
+    uint64_t unattributed_uj; /**< 0 unless something was dropped */
+};
+
+struct kw_package_sample {
+    uint32_t package; /**< physical package id */
+    struct kw_energy cpu;
+    bool has_dram; /**< false: unknown, not zero */
+    struct kw_energy dram;
+};
+
+/** Whole-machine power beside the CPU domains (psys, ACPI, BMC); never added to them. */
+struct kw_platform_sample {
+    bool present;
+    uint64_t mw;
+    uint64_t age_ms;
+    char source[32];
+};
+
+struct kw_sample {
+    char node[254];
+    char boot_id[40];
+    uint64_t epoch; /**< unix ms of the agent's start; a greater one is a newer epoch */
+    uint64_t seq;   /**< counts samples within the epoch, from 1 */
+    int64_t t_unix_ms;
+    uint64_t interval_ns; /**< measured length of the last window */
+    uint32_t n_packages;
+    struct kw_package_sample packages[KW_PACKAGES_MAX];
+    struct kw_platform_sample platform;
+    uint64_t watts_mw;         /**< EWMA of the CPU and DRAM domains */
+    uint64_t used_mcpu;        /**< CPU use of the last window, all of the node */
+    uint64_t allocatable_mcpu; /**< logical CPUs online x 1000, until the kubelet says otherwise */
+    uint64_t idle_mw;
+    uint64_t idle_sigma_mw; /**< standard deviation of idle_mw; 0: not estimated */
+    uint32_t quality;       /**< KW_QUALITY_BITs */
+    char meter[32];         /**< "powercap", "model", ... */
+    char method[32];        /**< attribution: "ratio-cpu", ... */
+    char accounting[32];    /**< "ebpf", "ebpf-raw", "cgroup-files" */
+    uint64_t self_cpu_ns;   /**< what the agent itself used since the epoch began */
+    uint64_t self_rss_bytes;
+};
+
+/** All domains of all packages added up. Sums that would not fit saturate. */
+struct kw_energy kw_sample_total(const struct kw_sample *sample);
+
+/** measured - (idle + pods + system + unattributed); 0 in every sample kwatt writes. */
+int64_t kw_energy_error_uj(const struct kw_energy *energy);
+
+/** @param ret JSON text, caller frees. @return 0 or -ENOMEM; -EINVAL where a text is no UTF-8 or a number exceeds 2^63-1. */
+int kw_sample_encode(const struct kw_sample *sample, char **ret, size_t *ret_len);
+
+/**
+ * Total: any bytes give a value or a named error.
+ * @param ret untouched on error.
+ * @param ret_why static text naming the field, set on -EBADMSG; may be NULL.
+ * @return 0; -EBADMSG malformed or a field of the wrong type or range; -EPROTONOSUPPORT another schema; -ENOMEM.
+ */
+int kw_sample_decode(const char *json, size_t len, struct kw_sample *ret, const char **ret_why);

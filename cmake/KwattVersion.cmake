@@ -1,0 +1,15 @@
+# Writes common/version_generated.h into the build folder: version and commit that --version prints.
+# The commit is taken again at every configure; a tree without git (a source archive, an image build) may
+# pass -DKWATT_COMMIT=... instead.
+if(NOT KWATT_COMMIT)
+    execute_process(COMMAND git -C ${CMAKE_SOURCE_DIR} rev-parse --short=12 HEAD
+                    OUTPUT_VARIABLE kwatt_commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
+                    RESULT_VARIABLE kwatt_commit_rc)
+    if(NOT kwatt_commit_rc EQUAL 0)
+        set(kwatt_commit unknown)
+    endif()
+else()
+    set(kwatt_commit ${KWATT_COMMIT})
+endif()
+configure_file(${CMAKE_SOURCE_DIR}/cmake/version_generated.h.in
+               ${CMAKE_BINARY_DIR}/common/version_generated.h @ONLY)

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * One-pass JSON reader without a tree, for the extender's hot path and for cutting watch streams. Pull
+ * style: kw_json_next gives one token; kw_json_skip passes over a whole value at full speed and still
+ * validates it. Nothing is copied or allocated; spans point into the input. Depth is bounded. Accepts what jansson
+ * accepts with JSON_DECODE_ANY | JSON_ALLOW_NUL, which a differential fuzz target checks.
+ */
+
+#define KW_JSON_MAX_DEPTH 512
+
+enum kw_json_type {
+    KW_JSON_ERROR, /**< malformed; kw_json.error says what, pos where; sticky */
+    KW_JSON_END,   /**< the document is complete and only blanks follow */
+    KW_JSON_OBJECT,
+    KW_JSON_OBJECT_END,
+    KW_JSON_ARRAY,
+    KW_JSON_ARRAY_END,
+    KW_JSON_KEY, /**< span without quotes, escapes not decoded */
+    KW_JSON_STRING, /**< same */
+    KW_JSON_NUMBER,
+    KW_JSON_TRUE,
+    KW_JSON_FALSE,
+    KW_JSON_NULL,
+};
+
+struct kw_json_token {
+    enum kw_json_type type;
+    bool escaped; /**< KEY, STRING: holds backslashes, so the span is not yet the text */
+    const char *at; /**< first byte of the span (for a container: its bracket) */
+    size_t len;     /**< span length; 1 for brackets */
+};
+
+/** Reader state; on the caller's stack. Fields are private but for `error`. */
+struct kw_json {
+    const char *begin, *pos, *end;
+    const char *error; /**< static text after KW_JSON_ERROR */
+    unsigned depth;
+    unsigned state;
+    unsigned char is_object[KW_JSON_MAX_DEPTH / 8]; /**< one bit a level */
+};
+
+/** Starts on `len` bytes, which need no terminator and stay the caller's. */
+void kw_json_begin(struct kw_json *json, const char *bytes, size_t len);
+
+/** Next token. */
+enum kw_json_type kw_json_next(struct kw_json *json, struct kw_json_token *ret);
+
+/**
+ * Passes over the value that comes next (after a KEY, or the next element of an array).
+ * @param ret_span the whole value, verbatim: `at` and `len`; its `type` is that of the value's first token; may be NULL.
+ * @return type of the value, KW_JSON_ARRAY_END where the array ended instead, or KW_JSON_ERROR.
+ */
+enum kw_json_type kw_json_skip(struct kw_json *json, struct kw_json_token *ret_span);
+
+/** Decodes the escapes of a KEY or STRING span. @param out at least token->len + 1 bytes; NUL-terminated. @return length of the text. */
+size_t kw_json_unescape(const struct kw_json_token *token, char *out);
+
+/** Whether a KEY or STRING is `text` (escapes decoded). @param ignore_case ASCII only, as Go's decoder matches field names. */
+bool kw_json_equals(const struct kw_json_token *token, const char *text, bool ignore_case);
