@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzz target without libFuzzer: every file of the seed folder as it is, then a fixed number of
- * mutations of each (a small deterministic generator: a failure repeats). This is what ctest runs;
- * `cmake --preset fuzz` links the same targets with libFuzzer for longer searches.
+ * Runs a fuzz target without libFuzzer: every file of the seed folder as it is, then a fixed number
+ * of mutations of each (a small deterministic generator: a failure repeats). This is what ctest
+ * runs; `cmake --preset fuzz` links the same targets with libFuzzer for longer searches.
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -30,7 +30,8 @@ static uint64_t next_random(uint64_t *state)
 
 static size_t mutate(uint64_t *state, uint8_t *bytes, size_t size)
 {
-    static const char interesting[] = "{}[]\",:\\/0-eE.+nulltruefalse\0\x80\xff\xc3\xed\xa0\x80 \t\r\n";
+    static const char interesting[] =
+        "{}[]\",:\\/0-eE.+nulltruefalse\0\x80\xff\xc3\xed\xa0\x80 \t\r\n";
     unsigned edits = 1 + (unsigned)(next_random(state) % 4);
 
     for (unsigned i = 0; i < edits && size > 0; i++) {
