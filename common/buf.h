@@ -34,8 +34,10 @@ int kw_buf_adds(struct kw_buf *buf, const char *text);
 /** Appends formatted text. @return as kw_buf_add. */
 int kw_buf_addf(struct kw_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** Appends text as a JSON string, quotes included; bytes that are no UTF-8 become U+FFFD. @return as kw_buf_add. */
+/** Appends text as a JSON string, quotes included; bytes that are no UTF-8 become U+FFFD. @return
+ * as kw_buf_add. */
 int kw_buf_add_json(struct kw_buf *buf, const char *text, size_t len);
 
-/** Takes the bytes (caller frees with free()); leaves the buffer empty. NULL where `failed` or never written. */
+/** Takes the bytes (caller frees with free()); leaves the buffer empty. NULL where `failed` or
+ * never written. */
 char *kw_buf_take(struct kw_buf *buf, size_t *ret_len);

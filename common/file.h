@@ -17,20 +17,25 @@
  */
 ssize_t kw_file_read_at(int dirfd, const char *path, char *buffer, size_t size);
 
-/** Same, on an open descriptor, from offset 0 (pread): what a sampler does with files it keeps open. */
+/** Same, on an open descriptor, from offset 0 (pread): what a sampler does with files it keeps
+ * open. */
 ssize_t kw_file_pread(int fd, char *buffer, size_t size);
 
-/** Reads one unsigned decimal number, trailing blanks allowed. @return 0; -errno; -EBADMSG not a number; -ENODATA empty. */
+/** Reads one unsigned decimal number, trailing blanks allowed. @return 0; -errno; -EBADMSG not a
+ * number; -ENODATA empty. */
 int kw_file_read_u64_at(int dirfd, const char *path, uint64_t *ret);
 
-/** Reads a whole file of at most `limit` bytes. @param ret caller frees. @return 0; -errno; -EFBIG over the limit. */
+/** Reads a whole file of at most `limit` bytes. @param ret caller frees. @return 0; -errno; -EFBIG
+ * over the limit. */
 int kw_file_slurp(const char *path, size_t limit, char **ret, size_t *ret_len);
 
-/** Writes a file so that readers see the old or the new content, never a part (temporary name, fsync, rename). @return 0 or -errno. */
+/** Writes a file so that readers see the old or the new content, never a part (temporary name,
+ * fsync, rename). @return 0 or -errno. */
 int kw_file_write_atomic(const char *path, const void *bytes, size_t len, mode_t mode);
 
 /** Joins root and path with exactly one '/' into `out`. @return 0 or -ENAMETOOLONG. */
 int kw_path_join(char *out, size_t size, const char *root, const char *path);
 
-/** Creates a directory and its parents (mode for the last one, 0755 for parents). @return 0 or -errno. */
+/** Creates a directory and its parents (mode for the last one, 0755 for parents). @return 0 or
+ * -errno. */
 int kw_mkdir_p(const char *path, mode_t mode);

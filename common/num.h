@@ -10,7 +10,8 @@
  * none is meant, no overflow. strtol, atoi and friends are banned elsewhere.
  */
 
-/** Decimal u64. @return 0; -EINVAL not a number; -ERANGE outside [min, max]. *ret untouched on error. */
+/** Decimal u64. @return 0; -EINVAL not a number; -ERANGE outside [min, max]. *ret untouched on
+ * error. */
 int kw_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 
 /** Like kw_parse_u64 on `len` bytes that need no terminator (a span of a file or a reply). */
@@ -28,7 +29,8 @@ int kw_parse_double(const char *text, double min, double max, double *ret);
  */
 int kw_parse_duration_ns(const char *text, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns);
 
-/** Size with optional unit, to bytes: "512", "64k", "64Ki", "10M", "10Mi", "1Gi". @return as kw_parse_u64. */
+/** Size with optional unit, to bytes: "512", "64k", "64Ki", "10M", "10Mi", "1Gi". @return as
+ * kw_parse_u64. */
 int kw_parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret_bytes);
 
 /** "true|yes|on|1" / "false|no|off|0". @return 0 or -EINVAL. */
