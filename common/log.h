@@ -16,7 +16,8 @@ enum kw_log_level { KW_LOG_ERROR, KW_LOG_WARN, KW_LOG_INFO, KW_LOG_DEBUG, KW_LOG
 
 struct kw_log; /* opaque; safe to use from several threads */
 
-/** One key=value of a line. Made by the functions below; texts are borrowed until the call returns. */
+/** One key=value of a line. Made by the functions below; texts are borrowed until the call returns.
+ */
 struct kw_field {
     const char *key; /**< NULL ends a list */
     enum { KW_FIELD_STR, KW_FIELD_I64, KW_FIELD_U64, KW_FIELD_ERRNO } type;
@@ -64,11 +65,11 @@ void kw_log_write(struct kw_log *log, enum kw_log_level level, const char *messa
                   const struct kw_field *fields);
 
 #define KW_FIELDS(...) ((const struct kw_field[]){__VA_ARGS__ __VA_OPT__(, ){.key = NULL}})
-#define kw_log_error(log, message, ...)                                                            \
+#define kw_log_error(log, message, ...) \
     kw_log_write(log, KW_LOG_ERROR, message, KW_FIELDS(__VA_ARGS__))
-#define kw_log_warn(log, message, ...)                                                             \
+#define kw_log_warn(log, message, ...) \
     kw_log_write(log, KW_LOG_WARN, message, KW_FIELDS(__VA_ARGS__))
-#define kw_log_info(log, message, ...)                                                             \
+#define kw_log_info(log, message, ...) \
     kw_log_write(log, KW_LOG_INFO, message, KW_FIELDS(__VA_ARGS__))
-#define kw_log_debug(log, message, ...)                                                            \
+#define kw_log_debug(log, message, ...) \
     kw_log_write(log, KW_LOG_DEBUG, message, KW_FIELDS(__VA_ARGS__))

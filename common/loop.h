@@ -36,7 +36,8 @@ int kw_source_set_events(struct kw_source *source, uint32_t events);
 
 /**
  * Periodic (interval_ns > 0) or single (0) timer on CLOCK_MONOTONIC, first due after `first_ns`
- * (0 = at once). Missed periods come as `expirations` > 1, not as a burst of calls. @return 0 or -errno.
+ * (0 = at once). Missed periods come as `expirations` > 1, not as a burst of calls. @return 0 or
+ * -errno.
  */
 int kw_loop_add_timer(struct kw_loop *loop, uint64_t first_ns, uint64_t interval_ns, kw_timer_fn fn,
                       void *user, struct kw_source **ret);
@@ -44,15 +45,18 @@ int kw_loop_add_timer(struct kw_loop *loop, uint64_t first_ns, uint64_t interval
 /** Re-arms a timer. @return 0 or -errno. */
 int kw_source_set_timer(struct kw_source *source, uint64_t first_ns, uint64_t interval_ns);
 
-/** Blocks the signals in the calling thread (call before threads are made) and delivers them to `fn`. @param signals ends with 0. @return 0 or -errno. */
+/** Blocks the signals in the calling thread (call before threads are made) and delivers them to
+ * `fn`. @param signals ends with 0. @return 0 or -errno. */
 int kw_loop_add_signals(struct kw_loop *loop, const int *signals, kw_signal_fn fn, void *user,
                         struct kw_source **ret);
 
-/** A source that other threads trigger by kw_loop_wakeup_send; several sends may become one call. @return 0 or -errno. */
+/** A source that other threads trigger by kw_loop_wakeup_send; several sends may become one call.
+ * @return 0 or -errno. */
 int kw_loop_add_wakeup(struct kw_loop *loop, kw_wakeup_fn fn, void *user, struct kw_source **ret);
 
 /** From any thread. */
 void kw_loop_wakeup_send(struct kw_source *source);
 
-/** Removes a source (not the caller's descriptor); NULL-safe; allowed inside any callback, its own included. */
+/** Removes a source (not the caller's descriptor); NULL-safe; allowed inside any callback, its own
+ * included. */
 void kw_source_free(struct kw_source **source);

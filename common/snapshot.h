@@ -19,7 +19,8 @@ int kw_snapshot_new(size_t readers, kw_snapshot_free_fn free_fn, struct kw_snaps
 /** Frees the published and all retired values; no reader may be left. */
 void kw_snapshot_free(struct kw_snapshot **snapshot);
 
-/** Writer only: publishes `value` (ownership passes; may be NULL) and frees what nobody holds any more. Never waits. */
+/** Writer only: publishes `value` (ownership passes; may be NULL) and frees what nobody holds any
+ * more. Never waits. */
 void kw_snapshot_publish(struct kw_snapshot *snapshot, void *value);
 
 /**
