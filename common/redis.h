@@ -8,19 +8,21 @@
 #include "common/err.h"
 
 /*
- * Redis client: commands are queued, sent as one pipeline, and answered before a deadline. Blocking,
- * for one thread at a time; programs keep it off threads that must not wait. Hiredis formats and parses
- * (its reader and its formatter); the socket is our own, so that the deadline is exact. A broken connection
- * is made again on the next exec, not more often than a jittered back-off (100 ms .. 5 s) allows.
+ * Redis client: commands are queued, sent as one pipeline, and answered before a deadline.
+ * Blocking, for one thread at a time; programs keep it off threads that must not wait. Hiredis
+ * formats and parses (its reader and its formatter); the socket is our own, so that the deadline is
+ * exact. A broken connection is made again on the next exec, not more often than a jittered
+ * back-off (100 ms .. 5 s) allows.
  */
 
 struct kw_redis;
 
 /** Texts are copied. */
 struct kw_redis_conf {
-    const char *url; /**< "redis://[USER@]HOST[:PORT][/DB]", "unix:///path/redis.sock[?db=N]"; a password in the URL is refused with a hint at password_file */
-    const char *user;          /**< ACL user; NULL: the URL's, else default */
-    const char *password_file; /**< read at each connect; NULL: none */
+    const char *url;  /**< "redis://[USER@]HOST[:PORT][/DB]", "unix:///path/redis.sock[?db=N]"; a
+                         password in the URL is refused with a hint at password_file */
+    const char *user; /**< ACL user; NULL: the URL's, else default */
+    const char *password_file;   /**< read at each connect; NULL: none */
     uint32_t connect_timeout_ms; /**< 0: 1000 */
     uint32_t timeout_ms;         /**< a whole pipeline; 0: 2000 */
 };
@@ -54,8 +56,10 @@ struct kw_redis_replies {
 int kw_redis_new(const struct kw_redis_conf *conf, struct kw_redis **ret, struct kw_err *err);
 void kw_redis_free(struct kw_redis **redis);
 
-/** Queues a command of argc binary-safe arguments. @param lens NULL: NUL-terminated texts. @return 0 or -ENOMEM; on failure the queue is as before. */
-int kw_redis_queue(struct kw_redis *redis, size_t argc, const char *const *argv, const size_t *lens);
+/** Queues a command of argc binary-safe arguments. @param lens NULL: NUL-terminated texts. @return
+ * 0 or -ENOMEM; on failure the queue is as before. */
+int kw_redis_queue(struct kw_redis *redis, size_t argc, const char *const *argv,
+                   const size_t *lens);
 
 /** Queues NUL-terminated texts; the list ends with NULL. */
 int kw_redis_queue_texts(struct kw_redis *redis, ...) __attribute__((sentinel));
@@ -64,11 +68,12 @@ int kw_redis_queue_texts(struct kw_redis *redis, ...) __attribute__((sentinel));
 void kw_redis_discard(struct kw_redis *redis);
 
 /**
- * Sends the queue and waits for all its replies, or for the deadline. The queue is empty afterwards, also on failure.
- * A reply of type ERROR is no failure of exec.
- * @param ret_replies NULL: replies are checked for errors only (the first becomes -EREMOTEIO). Free with kw_redis_replies_free.
- * @return 0; -ETIMEDOUT; -ECONNREFUSED, -EPIPE ...; -EAGAIN while the back-off lasts (nothing was tried);
- *         -EACCES authentication refused; -EPROTO a malformed reply.
+ * Sends the queue and waits for all its replies, or for the deadline. The queue is empty
+ * afterwards, also on failure. A reply of type ERROR is no failure of exec.
+ * @param ret_replies NULL: replies are checked for errors only (the first becomes -EREMOTEIO). Free
+ * with kw_redis_replies_free.
+ * @return 0; -ETIMEDOUT; -ECONNREFUSED, -EPIPE ...; -EAGAIN while the back-off lasts (nothing was
+ * tried); -EACCES authentication refused; -EPROTO a malformed reply.
  */
 int kw_redis_exec(struct kw_redis *redis, struct kw_redis_replies *ret_replies, struct kw_err *err);
 void kw_redis_replies_free(struct kw_redis_replies *replies);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a Redis URL to a connected, non-blocking socket before a deadline. A host name may have
+ * several addresses, of which the first may swallow packets without an answer (an IPv6 route that
+ * leads nowhere): each gets its share of the time that is left. A numeric address is tried first as
+ * such, so that it never waits for a resolver.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/redis_impl.h"
+
+/* A unix socket's connect gives EAGAIN while the server's backlog is full: ask again so often. */
+#define BACKLOG_RETRY_MS 10
+
+int kw_redis_wait(int fd, short events, uint64_t deadline_ns)
+{
+    for (;;) {
+        struct pollfd pfd = {.fd = fd, .events = events};
+        uint64_t now = kw_now_ns();
+        if (now >= deadline_ns)
+            return -ETIMEDOUT;
+        uint64_t left = deadline_ns - now;
+        struct timespec ts = {.tv_sec = (time_t)(left / KW_NS_PER_S),
+                              .tv_nsec = (long)(left % KW_NS_PER_S)};
+        int n = ppoll(&pfd, 1, &ts, NULL);
+        if (n > 0)
+            return pfd.revents;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+    }
+}
+
+/* @return 0 or -errno */
+static int connect_to(const struct sockaddr *address, socklen_t len, uint64_t deadline_ns,
+                      int *ret_fd)
+{
+    int one = 1;
+    int cause = 0;
+    socklen_t cause_len = sizeof(cause);
+    kw_cleanup_close int fd =
+        socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -errno;
+    if (address->sa_family != AF_UNIX)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    while (connect(fd, address, len) < 0) {
+        if (errno == EINPROGRESS || errno == EINTR) {
+            int r = kw_redis_wait(fd, POLLOUT, deadline_ns);
+            if (r < 0)
+                return r;
+            if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &cause, &cause_len) < 0)
+                return -errno;
+            if (cause != 0)
+                return -cause;
+            break;
+        }
+        if (errno != EAGAIN)
+            return -errno;
+        if (kw_now_ns() >= deadline_ns)
+            return -ETIMEDOUT;
+        (void)poll(NULL, 0, BACKLOG_RETRY_MS);
+    }
+    *ret_fd = KW_TAKE_FD(fd);
+    return 0;
+}
+
+static int connect_unix(const char *path, uint64_t deadline_ns, int *ret_fd)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    /* kw_redis_url_parse checked the length */
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    return connect_to((const struct sockaddr *)&address, sizeof(address), deadline_ns, ret_fd);
+}
+
+static int connect_tcp(const struct kw_redis_url *url, uint64_t deadline_ns, int *ret_fd,
+                       const char **ret_cause)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    struct addrinfo *list = NULL;
+    unsigned left = 0;
+    char port[8];
+    int r;
+
+    (void)snprintf(port, sizeof(port), "%u", url->port);
+    r = getaddrinfo(url->host, port, &hints, &list);
+    if (r == EAI_NONAME) {
+        hints.ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV;
+        r = getaddrinfo(url->host, port, &hints, &list);
+    }
+    if (r != 0) {
+        *ret_cause = gai_strerror(r);
+        return -EHOSTUNREACH;
+    }
+    for (const struct addrinfo *a = list; a != NULL; a = a->ai_next)
+        left++;
+    r = -EHOSTUNREACH;
+    for (const struct addrinfo *a = list; a != NULL && r < 0; a = a->ai_next, left--) {
+        uint64_t now = kw_now_ns();
+        uint64_t share = deadline_ns > now ? (deadline_ns - now) / left : 0;
+        r = connect_to(a->ai_addr, a->ai_addrlen, now + share, ret_fd);
+    }
+    freeaddrinfo(list);
+    return r;
+}
+
+int kw_redis_connect(const struct kw_redis_url *url, const char *name, uint64_t deadline_ns,
+                     int *ret_fd, struct kw_err *err)
+{
+    const char *cause = NULL;
+    int r = url->path != NULL ? connect_unix(url->path, deadline_ns, ret_fd)
+                              : connect_tcp(url, deadline_ns, ret_fd, &cause);
+
+    if (r < 0)
+        return kw_err_set(err, r, "redis %s: connect: %s", name,
+                          cause != NULL ? cause : strerror(-r));
+    return 0;
+}
