@@ -6,13 +6,18 @@
 #include <stdint.h>
 
 /*
- * One-pass JSON reader without a tree, for the extender's hot path and for cutting watch streams. Pull
- * style: kw_json_next gives one token; kw_json_skip passes over a whole value at full speed and still
- * validates it. Nothing is copied or allocated; spans point into the input. Depth is bounded. Accepts what jansson
- * accepts with JSON_DECODE_ANY | JSON_ALLOW_NUL, which a differential fuzz target checks.
+ * One-pass JSON reader without a tree, for the extender's hot path and for cutting watch streams.
+ * Pull style: kw_json_next gives one token; kw_json_skip passes over a whole value at full speed
+ * and still validates it. Nothing is copied or allocated; spans point into the input. Depth is
+ * bounded. Accepts what jansson accepts with JSON_DECODE_ANY | JSON_ALLOW_NUL (numbers out of range
+ * and "\u0000" in a key included), which a differential fuzz target checks.
  */
 
-#define KW_JSON_MAX_DEPTH 512
+/**
+ * Values nested deeper than this are refused; the outermost value has depth 1 and a scalar counts
+ * as a level. 2048 is jansson's limit, so that a document passes both or neither.
+ */
+#define KW_JSON_MAX_DEPTH 2048
 
 enum kw_json_type {
     KW_JSON_ERROR, /**< malformed; kw_json.error says what, pos where; sticky */
@@ -21,7 +26,7 @@ enum kw_json_type {
     KW_JSON_OBJECT_END,
     KW_JSON_ARRAY,
     KW_JSON_ARRAY_END,
-    KW_JSON_KEY, /**< span without quotes, escapes not decoded */
+    KW_JSON_KEY,    /**< span without quotes, escapes not decoded */
     KW_JSON_STRING, /**< same */
     KW_JSON_NUMBER,
     KW_JSON_TRUE,
@@ -31,7 +36,7 @@ enum kw_json_type {
 
 struct kw_json_token {
     enum kw_json_type type;
-    bool escaped; /**< KEY, STRING: holds backslashes, so the span is not yet the text */
+    bool escaped;   /**< KEY, STRING: holds backslashes, so the span is not yet the text */
     const char *at; /**< first byte of the span (for a container: its bracket) */
     size_t len;     /**< span length; 1 for brackets */
 };
@@ -45,21 +50,30 @@ struct kw_json {
     unsigned char is_object[KW_JSON_MAX_DEPTH / 8]; /**< one bit a level */
 };
 
-/** Starts on `len` bytes, which need no terminator and stay the caller's. */
+/** Starts on `len` bytes, which need no terminator and stay the caller's. @param bytes may be NULL
+ * where len is 0. */
 void kw_json_begin(struct kw_json *json, const char *bytes, size_t len);
 
-/** Next token. */
+/** Next token. @param ret set for every type but KW_JSON_ERROR and KW_JSON_END. */
 enum kw_json_type kw_json_next(struct kw_json *json, struct kw_json_token *ret);
 
 /**
  * Passes over the value that comes next (after a KEY, or the next element of an array).
- * @param ret_span the whole value, verbatim: `at` and `len`; its `type` is that of the value's first token; may be NULL.
- * @return type of the value, KW_JSON_ARRAY_END where the array ended instead, or KW_JSON_ERROR.
+ * @param ret_span the whole value, verbatim: `at` and `len` (of a string: with its quotes, unlike
+ *        the token of kw_json_next); its `type` is that of the value's first token; untouched where
+ * no value came; may be NULL.
+ * @return type of the value; KW_JSON_ARRAY_END where the array ended instead; KW_JSON_END after the
+ *         document; KW_JSON_ERROR (also where an object's key is due).
  */
 enum kw_json_type kw_json_skip(struct kw_json *json, struct kw_json_token *ret_span);
 
-/** Decodes the escapes of a KEY or STRING span. @param out at least token->len + 1 bytes; NUL-terminated. @return length of the text. */
+/**
+ * Decodes the escapes of a KEY or STRING span.
+ * @param out at least token->len + 1 bytes; NUL-terminated.
+ * @return length of the text (which may hold NULs of its own, from "\u0000").
+ */
 size_t kw_json_unescape(const struct kw_json_token *token, char *out);
 
-/** Whether a KEY or STRING is `text` (escapes decoded). @param ignore_case ASCII only, as Go's decoder matches field names. */
+/** Whether a KEY or STRING is `text` (escapes decoded). @param ignore_case ASCII only, as Go's
+ * decoder matches field names. */
 bool kw_json_equals(const struct kw_json_token *token, const char *text, bool ignore_case);
