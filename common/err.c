@@ -18,6 +18,10 @@ static void store(struct kw_err *err, const char *text, int wanted)
         static const char cut[] = "...";
         memcpy(err->text + sizeof(err->text) - sizeof(cut), cut, sizeof(cut));
     }
+    for (char *p = err->text; *p != '\0'; p++) {
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+    }
 }
 
 int kw_err_set(struct kw_err *err, int code, const char *format, ...)

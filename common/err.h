@@ -12,7 +12,7 @@ struct kw_err {
 };
 
 /**
- * Sets code and text (truncated to fit).
+ * Sets code and text (cut to fit, then ending in "..."; one line: control bytes become '?').
  * @param err may be NULL: then only the code is returned.
  * @param code negative errno.
  * @return code, so that `return kw_err_set(err, -EINVAL, "...")` reads well.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
@@ -17,13 +18,15 @@ struct kw_yaml {
     enum kw_yaml_type type;
     unsigned line;            /**< 1-based */
     const char *text;         /**< scalar: its text (UTF-8, NUL-terminated) */
+    bool null;                /**< scalar: nothing, ~ or null, without quotes; text is "" then */
     size_t n;                 /**< map, list: number of children */
     const char **keys;        /**< map: key texts, in order of the file; unique */
     unsigned *key_lines;      /**< map: line of each key */
     struct kw_yaml *children; /**< map, list */
 };
 
-/** Parses `len` bytes. @param name file name for messages. @param ret free with kw_yaml_free; an empty document is a map of 0. @return 0; -EINVAL with "name:line: cause"; -ENOMEM. */
+/** Parses `len` bytes. @param name file name for messages. @param ret free with kw_yaml_free; an
+ * empty document is a map of 0. @return 0; -EINVAL with "name:line: cause"; -ENOMEM. */
 int kw_yaml_parse(const char *name, const char *bytes, size_t len, struct kw_yaml **ret,
                   struct kw_err *err);
 void kw_yaml_free(struct kw_yaml **doc);
