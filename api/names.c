@@ -1,2 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/** Longest text around a node name: the braces included. */
+#define KEY_AROUND "kwatt:v1:advice:{}"
+_Static_assert(sizeof(KEY_AROUND) + KW_NODE_NAME_MAX <= KW_KEY_MAX, "KW_KEY_MAX is too small");
+
+static int key_of(char out[KW_KEY_MAX], const char *kind, const char *node)
+{
+    size_t len = strnlen(node, KW_NODE_NAME_MAX + 1);
+
+    if (len == 0 || len > KW_NODE_NAME_MAX)
+        return -EINVAL;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char byte = (unsigned char)node[i];
+        if (byte <= ' ' || byte == 0x7f || byte == '{' || byte == '}')
+            return -EINVAL;
+    }
+    return snprintf(out, KW_KEY_MAX, KW_KEY_PREFIX "%s:{%s}", kind, node);
+}
+
+int kw_key_node(char out[KW_KEY_MAX], const char *node)
+{
+    return key_of(out, "node", node);
+}
+
+int kw_key_pods(char out[KW_KEY_MAX], const char *node)
+{
+    return key_of(out, "pods", node);
+}
+
+int kw_key_advice(char out[KW_KEY_MAX], const char *node)
+{
+    return key_of(out, "advice", node);
+}

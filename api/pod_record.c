@@ -1,2 +1,195 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/pod_record.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/codec.h"
+
+const char *const kw_workload_kind_names[] = {
+    [KW_WORKLOAD_POD] = "pod", [KW_WORKLOAD_CONTAINER] = "container", [KW_WORKLOAD_UNIT] = "unit",
+    [KW_WORKLOAD_VM] = "vm",   [KW_WORKLOAD_CGROUP] = "cgroup",
+};
+_Static_assert(sizeof(kw_workload_kind_names) / sizeof(kw_workload_kind_names[0]) ==
+                   KW_WORKLOAD__MAX,
+               "a workload kind has no name");
+
+void kw_pod_record_clear(struct kw_pod_record *record)
+{
+    for (size_t i = 0; i < record->n_containers; i++) {
+        free(record->containers[i].id);
+        free(record->containers[i].name);
+    }
+    free(record->containers);
+    free(record->id);
+    free(record->name);
+    free(record->namespace_);
+    free(record->runtime);
+    free(record->cgroup);
+    *record = (struct kw_pod_record){0};
+}
+
+static json_t *containers_to_json(const struct kw_pod_record *record, int *rc)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < record->n_containers; i++) {
+        const struct kw_container_record *container = &record->containers[i];
+        json_t *object = json_object();
+
+        kw_put_text(rc, object, "id", container->id, KW_TEXT_MAX);
+        kw_put_text(rc, object, "name", container->name, KW_TEXT_MAX);
+        kw_put_u64(rc, object, "cpu_ns", container->cpu_ns);
+        kw_put_u64(rc, object, "active_uj", container->active_uj);
+        kw_put_u64(rc, object, "memory_bytes", container->memory_bytes);
+        kw_put_element(rc, array, object);
+    }
+    return array;
+}
+
+json_t *kw_pod_record_to_json(const struct kw_pod_record *record, int *rc)
+{
+    json_t *object = kw_put_document(rc);
+
+    if ((unsigned)record->kind >= KW_WORKLOAD__MAX || record->id == NULL || record->id[0] == '\0' ||
+        record->n_containers > KW_CONTAINERS_MAX) {
+        *rc = *rc != 0 ? *rc : -EINVAL;
+        return object;
+    }
+    kw_put_text(rc, object, "kind", kw_workload_kind_names[record->kind], KW_TEXT_MAX);
+    kw_put_text(rc, object, "id", record->id, KW_TEXT_MAX);
+    kw_put_text(rc, object, "name", record->name, KW_TEXT_MAX);
+    kw_put_text(rc, object, "namespace", record->namespace_, KW_TEXT_MAX);
+    kw_put_text(rc, object, "runtime", record->runtime, KW_TEXT_MAX);
+    kw_put_text(rc, object, "cgroup", record->cgroup, KW_TEXT_MAX);
+    kw_put_u64(rc, object, "epoch", record->epoch);
+    kw_put_time_ms(rc, object, "started_unix_ms", record->started_unix_ms);
+    kw_put_time_ms(rc, object, "ended_unix_ms", record->ended_unix_ms);
+    kw_put_time_ms(rc, object, "t_unix_ms", record->t_unix_ms);
+    kw_put_u64(rc, object, "cpu_ns", record->cpu_ns);
+    kw_put_u64(rc, object, "active_uj", record->active_uj);
+    kw_put_u64(rc, object, "dram_uj", record->dram_uj);
+    kw_put_u64(rc, object, "sigma_uj", record->sigma_uj);
+    kw_put_u64(rc, object, "watts_mw", record->watts_mw);
+    kw_put_u64(rc, object, "memory_bytes", record->memory_bytes);
+    kw_put_bool(rc, object, "estimated", record->estimated);
+    kw_put(rc, object, "containers", containers_to_json(record, rc));
+    return object;
+}
+
+static void kind_from_json(struct kw_reader *reader, const json_t *object,
+                           enum kw_workload_kind *ret)
+{
+    const json_t *value = kw_get(reader, object, "kind", JSON_STRING, KW_REQUIRED);
+
+    if (value == NULL)
+        return;
+    for (unsigned kind = 0; kind < KW_WORKLOAD__MAX; kind++) {
+        if (strcmp(json_string_value(value), kw_workload_kind_names[kind]) == 0) {
+            *ret = (enum kw_workload_kind)kind;
+            return;
+        }
+    }
+    kw_reader_fail(reader, -EBADMSG, "kind");
+}
+
+static int compare_containers(const void *a, const void *b)
+{
+    const struct kw_container_record *left = a, *right = b;
+
+    return strcmp(left->id, right->id);
+}
+
+/** The struct promises order by id; a document may come in any order, but names no container twice.
+ */
+static void containers_from_json(struct kw_reader *reader, const json_t *object,
+                                 struct kw_pod_record *ret)
+{
+    const json_t *array = kw_get(reader, object, "containers", JSON_ARRAY, KW_OPTIONAL);
+    size_t n = json_array_size(array);
+
+    if (n == 0)
+        return;
+    if (n > KW_CONTAINERS_MAX) {
+        kw_reader_fail(reader, -EBADMSG, "containers");
+        return;
+    }
+    ret->containers = calloc(n, sizeof(*ret->containers));
+    if (ret->containers == NULL) {
+        kw_reader_fail(reader, -ENOMEM, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *element = json_array_get(array, i);
+        struct kw_container_record *container = &ret->containers[i];
+
+        ret->n_containers++;
+        if (!json_is_object(element))
+            kw_reader_fail(reader, -EBADMSG, "containers");
+        kw_get_copy(reader, element, "id", KW_REQUIRED, &container->id);
+        kw_get_copy(reader, element, "name", KW_OPTIONAL, &container->name);
+        kw_get_u64(reader, element, "cpu_ns", KW_REQUIRED, &container->cpu_ns);
+        kw_get_u64(reader, element, "active_uj", KW_REQUIRED, &container->active_uj);
+        kw_get_u64(reader, element, "memory_bytes", KW_OPTIONAL, &container->memory_bytes);
+    }
+    if (reader->rc != 0)
+        return;
+    qsort(ret->containers, n, sizeof(*ret->containers), compare_containers);
+    for (size_t i = 1; i < n; i++) {
+        if (strcmp(ret->containers[i - 1].id, ret->containers[i].id) == 0)
+            kw_reader_fail(reader, -EBADMSG, "containers");
+    }
+}
+
+void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
+                             struct kw_pod_record *ret)
+{
+    *ret = (struct kw_pod_record){0};
+    kw_get_schema(reader, object);
+    kind_from_json(reader, object, &ret->kind);
+    kw_get_copy(reader, object, "id", KW_REQUIRED, &ret->id);
+    if (ret->id != NULL && ret->id[0] == '\0')
+        kw_reader_fail(reader, -EBADMSG, "id");
+    kw_get_copy(reader, object, "name", KW_OPTIONAL, &ret->name);
+    kw_get_copy(reader, object, "namespace", KW_OPTIONAL, &ret->namespace_);
+    kw_get_copy(reader, object, "runtime", KW_OPTIONAL, &ret->runtime);
+    kw_get_copy(reader, object, "cgroup", KW_OPTIONAL, &ret->cgroup);
+    kw_get_u64(reader, object, "epoch", KW_REQUIRED, &ret->epoch);
+    kw_get_time_ms(reader, object, "started_unix_ms", KW_OPTIONAL, &ret->started_unix_ms);
+    kw_get_time_ms(reader, object, "ended_unix_ms", KW_OPTIONAL, &ret->ended_unix_ms);
+    kw_get_time_ms(reader, object, "t_unix_ms", KW_REQUIRED, &ret->t_unix_ms);
+    kw_get_u64(reader, object, "cpu_ns", KW_REQUIRED, &ret->cpu_ns);
+    kw_get_u64(reader, object, "active_uj", KW_REQUIRED, &ret->active_uj);
+    kw_get_u64(reader, object, "dram_uj", KW_OPTIONAL, &ret->dram_uj);
+    kw_get_u64(reader, object, "sigma_uj", KW_OPTIONAL, &ret->sigma_uj);
+    kw_get_u64(reader, object, "watts_mw", KW_OPTIONAL, &ret->watts_mw);
+    kw_get_u64(reader, object, "memory_bytes", KW_OPTIONAL, &ret->memory_bytes);
+    kw_get_bool(reader, object, "estimated", KW_OPTIONAL, &ret->estimated);
+    containers_from_json(reader, object, ret);
+    if (reader->rc != 0)
+        kw_pod_record_clear(ret);
+}
+
+int kw_pod_record_encode(const struct kw_pod_record *record, char **ret, size_t *ret_len)
+{
+    int rc = 0;
+    json_t *object = kw_pod_record_to_json(record, &rc);
+
+    return kw_put_end(rc, object, JSON_COMPACT, ret, ret_len);
+}
+
+int kw_pod_record_decode(const char *json, size_t len, struct kw_pod_record *ret,
+                         const char **ret_why)
+{
+    struct kw_reader reader = {0};
+    struct kw_pod_record record;
+    json_t *root = kw_reader_parse(&reader, json, len);
+
+    if (root != NULL)
+        kw_pod_record_from_json(&reader, root, &record);
+    json_decref(root);
+    if (reader.rc == 0)
+        *ret = record;
+    return kw_reader_end(&reader, ret_why);
+}

@@ -23,5 +23,5 @@ struct kw_report {
     size_t n_advices;
 };
 
-/** @param ret JSON text with a final newline, indented for people; caller frees. @return 0 or -ENOMEM. */
+/** @param ret JSON text with a final newline, indented for people; caller frees. @return 0; -ENOMEM; -EINVAL where the view breaks the rules of its encoders. */
 int kw_report_encode(const struct kw_report *report, char **ret, size_t *ret_len);
