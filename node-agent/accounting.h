@@ -9,19 +9,27 @@
 #include "node-agent/topology.h"
 
 /*
- * CPU time per leaf cgroup and package, from eBPF or, where that cannot be had, from the cgroups' own files.
- * Backends stand behind one table of functions; the choice is made once, by probing, before the loop.
+ * CPU time per leaf cgroup and package, from eBPF or, where that cannot be had, from the cgroups'
+ * own files. Backends stand behind one table of functions; the choice is made once, by probing,
+ * before the loop.
  *
- * A cgroup's key is the inode number of its directory (which is the kernel's cgroup id). On hosts with v1
- * controllers a task that sits in the root of the v2 tree is keyed by its v1 cpuacct cgroup
- * instead, with AGENT_KEY_V1 set: ids of different hierarchies overlap. Root cgroups and
- * kernel threads have the key AGENT_KEY_SYSTEM. Idle time has no key.
+ * A cgroup's key is the inode number of its directory (which is the kernel's cgroup id). On hosts
+ * with v1 controllers a task that sits in the root of the v2 tree is keyed by its v1 cpuacct cgroup
+ * instead, with AGENT_KEY_V1 set: ids of different hierarchies overlap. Root cgroups (and with them
+ * the kernel threads) have the key AGENT_KEY_SYSTEM; a kernel thread that somebody put into a
+ * cgroup, as KVM does with its vhost workers, belongs to that cgroup. Idle time has no key.
+ *
+ * A reading may hold keys that agent_cgroups_find does not know: cgroups that were made and removed
+ * between two looks, and, for an agent that sees only a part of the tree (cgroup namespace),
+ * everything outside. Their time is the system's. They may be forgotten like others once their time
+ * is booked; if the cgroup was alive after all, its row starts again from 0.
  */
 #define AGENT_KEY_SYSTEM   UINT64_C(0)
 #define AGENT_KEY_OVERFLOW UINT64_MAX /* what a full map could not keep apart */
 #define AGENT_KEY_V1       (UINT64_C(1) << 63)
 
-/** One reading: cumulative CPU time since the accounting was opened. Memory is kept between readings. */
+/** One reading: cumulative CPU time since the accounting was opened. Memory is kept between
+ * readings. */
 struct agent_usage {
     uint64_t t_ns; /**< CLOCK_MONOTONIC at the flush */
     size_t n, cap;
@@ -33,23 +41,45 @@ struct agent_usage {
 
 void agent_usage_free(struct agent_usage *usage);
 
+/** Empties a reading for `n_packages` and makes room for `n` rows; memory is kept. @return 0 or
+ * -ENOMEM (content kept). */
+int agent_usage_reset(struct agent_usage *usage, size_t n, unsigned n_packages);
+
+/** Appends a row of zeros. @param key not in the reading yet. @return its n_packages cells, valid
+ * until the next call; NULL: no memory. */
+uint64_t *agent_usage_add(struct agent_usage *usage, uint64_t key);
+
 struct agent_accounting_conf {
     const struct agent_topology *topology;
-    const char *sysfs_root;  /**< where fs/cgroup is looked for */
+    const char *sysfs_root; /**< where fs/cgroup is looked for */
     const char *procfs_root;
-    unsigned max_cgroups;    /**< size of the map; 0: from the machine */
+    unsigned max_cgroups; /**< size of the map; 0: from the machine */
 };
 
 struct agent_accounting_ops {
     const char *name; /**< "ebpf", "ebpf-raw", "cgroup-files": the `accounting` of a sample */
-    /** @return 0; -errno with the cause in `err` (what is missing and what would bring it). */
+    /** @param conf needed during the call only. @return 0; -errno with the cause in `err` (what is
+     * missing and what would bring it). */
     int (*open)(const struct agent_accounting_conf *conf, void **ret, struct kw_err *err);
-    /** Closes running slices and reads everything. Allocates only to grow. @return 0 or -errno; ret keeps its last content on error. */
+    /** Closes running slices and reads everything. Allocates only to grow. @return 0 or -errno; ret
+     * keeps its last content on error. */
     int (*read)(void *self, struct agent_usage *ret);
     /** Drops entries of cgroups that are gone and whose time was booked. */
     void (*forget)(void *self, const uint64_t *keys, size_t n);
+    /** NULL-safe, nulls. */
     void (*close)(void **self);
 };
+
+/** Time on CPU from the scheduler's switch event, program type with trusted pointers (Linux 5.5+).
+ */
+extern const struct agent_accounting_ops agent_accounting_ebpf;
+/** The same program at the raw tracepoint, for kernels with BTF but without the former. */
+extern const struct agent_accounting_ops agent_accounting_ebpf_raw;
+/**
+ * cpu.stat (v2) or cpuacct.usage (v1) of one hierarchy. These files know no packages: with more
+ * than one, time is split in proportion to how busy the packages were in the interval.
+ */
+extern const struct agent_accounting_ops agent_accounting_cgroup_files;
 
 /** Backends in order of preference; ends with NULL. */
 extern const struct agent_accounting_ops *const agent_accounting_backends[];
