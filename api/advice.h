@@ -18,8 +18,8 @@ struct kw_container_advice {
 struct kw_advice {
     char workload[4096]; /**< workload id (api/pod_record.h) */
     int64_t t_unix_ms;
-    uint64_t samples;        /**< CPU samples behind it */
-    uint64_t history_s;      /**< first to last sample */
+    uint64_t samples;   /**< CPU samples behind it */
+    uint64_t history_s; /**< first to last sample */
     size_t n_containers;
     struct kw_container_advice *containers;
 };

@@ -51,9 +51,9 @@ void kw_get_schema(struct kw_reader *reader, const json_t *object);
 const json_t *kw_get(struct kw_reader *reader, const json_t *object, const char *key,
                      json_type type, enum kw_need need);
 
-/*
+/**
  * Values; *ret is untouched where an optional field is absent, so it holds the default before.
- * Integers must be JSON integers in 0..max.
+ * Integers must be JSON integers in 0..2^63-1 (u32: 0..2^32-1).
  */
 void kw_get_u64(struct kw_reader *reader, const json_t *object, const char *key, enum kw_need need,
                 uint64_t *ret);
@@ -91,7 +91,8 @@ void kw_put_text(int *rc, json_t *object, const char *key, const char *text, siz
  */
 int kw_put_end(int rc, json_t *root, size_t flags, char **ret, size_t *ret_len);
 
-/* Documents that travel inside api/node_view.h as well as alone. */
+/** Documents that travel inside others as well as alone; after an error *ret holds nothing to free.
+ */
 json_t *kw_node_info_to_json(const struct kw_node_info *info, int *rc);
 void kw_node_info_from_json(struct kw_reader *reader, const json_t *object,
                             struct kw_node_info *ret);
@@ -100,10 +101,8 @@ void kw_sample_from_json(struct kw_reader *reader, const json_t *object, struct 
 json_t *kw_curve_to_json(const struct kw_curve *curve, int *rc);
 void kw_curve_from_json(struct kw_reader *reader, const json_t *object, struct kw_curve *ret);
 json_t *kw_pod_record_to_json(const struct kw_pod_record *record, int *rc);
-/** On an error *ret is cleared. */
 void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
                              struct kw_pod_record *ret);
-
 json_t *kw_advice_to_json(const struct kw_advice *advice, int *rc);
 
 /** Array of names of the bits set. */

@@ -13,8 +13,8 @@
 #define KW_CURVE_KNOTS 11
 
 struct kw_curve_knot {
-    uint32_t load_permille;       /**< 0..1000 of capacity, strictly ascending; first 0, last 1000 */
-    uint32_t mw;                  /**< never below the knot before */
+    uint32_t load_permille; /**< 0..1000 of capacity, strictly ascending; first 0, last 1000 */
+    uint32_t mw;            /**< never below the knot before */
     uint32_t confidence_permille; /**< 0: prior only; 1000: seen often and lately */
 };
 

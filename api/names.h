@@ -8,12 +8,13 @@
  * annotations and labels. The reference for third parties is api/README.md.
  */
 
-/** Version of every JSON document in Redis and of the key layout. A reader that meets another one says so once and skips the record. */
+/** Version of every JSON document in Redis and of the key layout. A reader that meets another one
+ * says so once and skips the record. */
 #define KW_SCHEMA 1
 
 #define KW_KEY_PREFIX "kwatt:v1:"
 /** Sorted set: node name, score = last publish in unix ms. */
-#define KW_KEY_NODES KW_KEY_PREFIX "nodes"
+#define KW_KEY_NODES  KW_KEY_PREFIX "nodes"
 
 /** Fields of the node hash. */
 #define KW_FIELD_SAMPLE "sample" /**< api/sample.h */
@@ -24,13 +25,17 @@
 #define KW_KEY_MAX       320
 #define KW_NODE_NAME_MAX 253 /**< RFC 1123 subdomain, as Kubernetes */
 
-/** "kwatt:v1:node:{NODE}": hash. Braces are literal: a node's keys share a cluster slot. @return length, or -EINVAL for a name that is empty, too long or holds braces, blanks or control bytes. */
+/** "kwatt:v1:node:{NODE}": hash. Braces are literal: a node's keys share a cluster slot. @return
+ * length, or -EINVAL for a name that is empty, too long or holds braces, blanks or control bytes.
+ */
 int kw_key_node(char out[KW_KEY_MAX], const char *node);
 
-/** "kwatt:v1:pods:{NODE}": hash, field = workload id, value = api/pod_record.h. @return as kw_key_node. */
+/** "kwatt:v1:pods:{NODE}": hash, field = workload id, value = api/pod_record.h. @return as
+ * kw_key_node. */
 int kw_key_pods(char out[KW_KEY_MAX], const char *node);
 
-/** "kwatt:v1:advice:{NODE}": hash, field = workload id, value = api/advice.h; written by the recommender where there is no API server. @return as kw_key_node. */
+/** "kwatt:v1:advice:{NODE}": hash, field = workload id, value = api/advice.h; written by the
+ * recommender where there is no API server. @return as kw_key_node. */
 int kw_key_advice(char out[KW_KEY_MAX], const char *node);
 
 /** Default ports. */

@@ -10,19 +10,21 @@
 #include "api/sample.h"
 
 /*
- * Everything one agent knows at one instant: what its /v1/pods answers. sample, records and departed
- * belong to the same window, so that exactly
- *     pods_uj of all domains = sum of pods[].active_uj + departed_uj
+ * Everything one agent knows at one instant: what its /v1/pods answers. sample, records and
+ * departed belong to the same window, so that exactly pods_uj of all domains = sum of
+ * pods[].active_uj + departed_uj
  */
 struct kw_node_view {
     struct kw_node_info info;
     struct kw_sample sample;
     struct kw_curve curve;
-    uint64_t departed_uj; /**< active energy of workloads that ended so long ago that they are not listed */
+    uint64_t departed_uj; /**< active energy of workloads that ended so long ago that they are not
+                             listed */
     size_t n_pods;
     struct kw_pod_record *pods;
 };
 
+/** Frees the records; leaves *view zeroed. */
 void kw_node_view_clear(struct kw_node_view *view);
 
 /** Encode and decode as in api/sample.h; a decoded view is cleared by its caller. */

@@ -7,8 +7,8 @@
 
 /*
  * Record of one workload: a Kubernetes pod, or, on a machine without Kubernetes, a container, a
- * systemd unit, a virtual machine or a plain cgroup. Energies and CPU time are cumulative within the
- * agent's epoch (api/sample.h).
+ * systemd unit, a virtual machine or a plain cgroup. Energies and CPU time are cumulative within
+ * the agent's epoch (api/sample.h).
  */
 
 enum kw_workload_kind {
@@ -35,11 +35,12 @@ struct kw_container_record {
 struct kw_pod_record {
     enum kw_workload_kind kind;
     char *id;
-    char *name;      /**< what a person would call it; the id's short form while nothing better is known */
-    char *namespace_; /**< "" outside Kubernetes or while unknown */
-    char *runtime;   /**< "containerd", "cri-o", "docker", "podman", "" */
-    char *cgroup;    /**< path of its topmost cgroup */
-    uint64_t epoch;  /**< of the agent; 0 is no epoch */
+    char *
+        name; /**< what a person would call it; the id's short form while nothing better is known */
+    char *namespace_;        /**< "" outside Kubernetes or while unknown */
+    char *runtime;           /**< "containerd", "cri-o", "docker", "podman", "" */
+    char *cgroup;            /**< path of its topmost cgroup */
+    uint64_t epoch;          /**< of the agent; 0 is no epoch */
     int64_t started_unix_ms; /**< when the agent first saw it */
     int64_t ended_unix_ms;   /**< 0: running */
     int64_t t_unix_ms;       /**< end of the window that the numbers include */

@@ -19,9 +19,10 @@
 /** Energy of one domain (CPU or DRAM) of one package, and where it went. */
 struct kw_energy {
     uint64_t measured_uj;
-    uint64_t idle_uj;         /**< what the domain draws with nothing to do */
-    uint64_t pods_uj;         /**< workloads with an identity of their own: pods, containers, units, VMs, cgroups */
-    uint64_t system_uj;       /**< kernel threads and what lives in the root cgroup */
+    uint64_t idle_uj;   /**< what the domain draws with nothing to do */
+    uint64_t pods_uj;   /**< workloads with an identity of their own: pods, containers, units, VMs,
+                           cgroups */
+    uint64_t system_uj; /**< kernel threads and what lives in the root cgroup */
     uint64_t unattributed_uj; /**< 0 unless something was dropped */
 };
 
@@ -69,13 +70,15 @@ struct kw_energy kw_sample_total(const struct kw_sample *sample);
 /** measured - (idle + pods + system + unattributed); 0 in every sample kwatt writes. */
 int64_t kw_energy_error_uj(const struct kw_energy *energy);
 
-/** @param ret JSON text, caller frees. @return 0 or -ENOMEM; -EINVAL where a text is no UTF-8 or a number exceeds 2^63-1. */
+/** @param ret JSON text, caller frees. @return 0 or -ENOMEM; -EINVAL where a text is no UTF-8 or a
+ * number exceeds 2^63-1. */
 int kw_sample_encode(const struct kw_sample *sample, char **ret, size_t *ret_len);
 
 /**
  * Total: any bytes give a value or a named error.
  * @param ret untouched on error.
  * @param ret_why static text naming the field, set on -EBADMSG; may be NULL.
- * @return 0; -EBADMSG malformed or a field of the wrong type or range; -EPROTONOSUPPORT another schema; -ENOMEM.
+ * @return 0; -EBADMSG malformed or a field of the wrong type or range; -EPROTONOSUPPORT another
+ * schema; -ENOMEM.
  */
 int kw_sample_decode(const char *json, size_t len, struct kw_sample *ret, const char **ret_why);

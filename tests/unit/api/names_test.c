@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "api/names.h"
+#include "tests/support/cmocka.h"
+
+static void test_keys_share_a_slot(void **state)
+{
+    (void)state;
+    char key[KW_KEY_MAX];
+
+    assert_int_equal(kw_key_node(key, "node-1.rack"), (int)strlen("kwatt:v1:node:{node-1.rack}"));
+    assert_string_equal(key, "kwatt:v1:node:{node-1.rack}");
+    assert_true(kw_key_pods(key, "n") > 0);
+    assert_string_equal(key, "kwatt:v1:pods:{n}");
+    assert_true(kw_key_advice(key, "n") > 0);
+    assert_string_equal(key, "kwatt:v1:advice:{n}");
+}
+
+static void test_bad_names_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "a b", "a{b", "a}b", "a\nb", "\x7f", " a", "a\t"};
+    char key[KW_KEY_MAX] = "untouched";
+    char name[KW_NODE_NAME_MAX + 2];
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(kw_key_node(key, bad[i]), -EINVAL);
+    memset(name, 'n', sizeof(name));
+    name[KW_NODE_NAME_MAX + 1] = '\0';
+    assert_int_equal(kw_key_advice(key, name), -EINVAL);
+    assert_string_equal(key, "untouched");
+    name[KW_NODE_NAME_MAX] = '\0';
+    int len = kw_key_advice(key, name);
+    assert_int_equal(len, (int)strlen(key));
+    assert_int_equal(key[strlen(key) - 1], '}');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_share_a_slot),
+        cmocka_unit_test(test_bad_names_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
