@@ -89,7 +89,7 @@ static void test_doubles(void **state)
     check_double("NaN", (double)NAN);
     check_double("+Inf", (double)INFINITY);
     check_double("-Inf", -(double)INFINITY);
-    check_double("1.79769313486232e+308", 1.79769313486232e+308);
+    check_double("1.5e+300", 1.5e300);
 }
 
 static void check_scaled(const char *text, uint64_t value, unsigned decimals)
