@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "extender/ingest.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/names.h"
+#include "common/clock.h"
+
+/** A sample of 64 packages has some 30 kB; what is longer is not decoded. */
+#define VALUE_MAX_BYTES (256 * 1024)
+
+/** Ages beyond ten years are the same; keeps the arithmetic far from its limits. */
+#define AGE_MAX_MS (INT64_C(3650) * 24 * 3600 * 1000)
+
+const char *const ext_skip_names[EXT_SKIP__MAX] = {
+    [EXT_SKIP_NAME] = "name",   [EXT_SKIP_MISSING] = "missing", [EXT_SKIP_SAMPLE] = "sample",
+    [EXT_SKIP_CURVE] = "curve", [EXT_SKIP_SCHEMA] = "schema",   [EXT_SKIP_REPLY] = "reply",
+    [EXT_SKIP_LIMIT] = "limit",
+};
+_Static_assert(sizeof(ext_skip_names) / sizeof(*ext_skip_names) == EXT_SKIP__MAX,
+               "every reason has a name");
+
+static int64_t age_ns(const struct kw_sample *sample, const struct ext_instant *now)
+{
+    int64_t age_ms = now->unix_ms - sample->t_unix_ms;
+
+    if (age_ms < 0)
+        age_ms = 0;
+    if (age_ms > AGE_MAX_MS)
+        age_ms = AGE_MAX_MS;
+    return age_ms * (int64_t)KW_NS_PER_MS;
+}
+
+static void take_sample(const struct kw_sample *sample, const struct ext_node *before,
+                        const struct ext_instant *now, struct ext_node *node)
+{
+    bool same = before != NULL && sample->epoch == before->epoch && sample->seq == before->seq &&
+                sample->t_unix_ms == before->t_unix_ms;
+    bool advanced = before != NULL && sample->t_unix_ms > before->t_unix_ms;
+
+    if (!same)
+        node->fresh_ns = now->now_ns - (advanced ? 0 : age_ns(sample, now));
+    node->epoch = sample->epoch;
+    node->seq = sample->seq;
+    node->t_unix_ms = sample->t_unix_ms;
+    node->interval_ns = sample->interval_ns;
+    node->used_mcpu = (double)sample->used_mcpu;
+}
+
+static enum ext_skip skip_of(int rc, enum ext_skip otherwise)
+{
+    return rc == -EPROTONOSUPPORT ? EXT_SKIP_SCHEMA : otherwise;
+}
+
+/** @return 0, or -ENOMEM. */
+static int take_curve(const struct ext_record *record, uint64_t skipped[EXT_SKIP__MAX],
+                      struct ext_node *node)
+{
+    struct kw_curve curve;
+    uint64_t hash = record->curve == NULL ? 0 : ext_hash(record->curve, record->curve_len, 0);
+    int rc = -EBADMSG;
+
+    if (record->curve == NULL) {
+        node->has_curve = false;
+        node->curve_hash = 0;
+        return 0;
+    }
+    if (hash == node->curve_hash)
+        return 0;
+    if (record->curve_len <= VALUE_MAX_BYTES)
+        rc = kw_curve_decode(record->curve, record->curve_len, &curve, NULL);
+    if (rc == -ENOMEM)
+        return rc;
+    node->curve_hash = hash;
+    node->has_curve = rc == 0;
+    if (rc < 0) {
+        skipped[skip_of(rc, EXT_SKIP_CURVE)]++;
+        return 0;
+    }
+    node->capacity_mcpu = (double)curve.capacity_mcpu;
+    ext_hull_build(&curve, &node->hull);
+    return 0;
+}
+
+int ext_ingest(const struct ext_record *record, const struct ext_node *before,
+               const struct ext_instant *now, struct kw_sample *scratch,
+               uint64_t skipped[EXT_SKIP__MAX], struct ext_node *ret)
+{
+    struct ext_node node = before != NULL ? *before : (struct ext_node){0};
+    int rc = -EBADMSG;
+
+    node.name = record->name;
+    node.name_len = (uint32_t)strlen(record->name);
+    node.score = record->score;
+    if (record->sample != NULL && record->sample_len <= VALUE_MAX_BYTES)
+        rc = kw_sample_decode(record->sample, record->sample_len, scratch, NULL);
+    if (rc == 0 && strcmp(scratch->node, record->name) != 0)
+        rc = -EBADMSG;
+    if (rc == -ENOMEM)
+        return rc;
+    if (rc == 0)
+        take_sample(scratch, before, now, &node);
+    else if (record->sample == NULL)
+        skipped[EXT_SKIP_MISSING]++;
+    else
+        skipped[skip_of(rc, EXT_SKIP_SAMPLE)]++;
+    if (rc < 0 && before == NULL)
+        return -ENOENT;
+    rc = take_curve(record, skipped, &node);
+    if (rc == 0)
+        *ret = node;
+    return rc;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "common/conf.h"
+
+/** Settings of kwatt-extender; filled by kw_conf_load from the rows in options.c. */
+struct ext_settings {
+    char *listen;
+    uint64_t threads;
+    uint64_t max_body_bytes;
+    uint64_t max_connections;
+    uint64_t idle_timeout_ns;
+    char *redis_url;
+    char *redis_user;
+    char *redis_password_file;
+    uint64_t redis_timeout_ns;
+    uint64_t refresh_ns;
+    uint64_t stale_after_ns;
+    uint64_t default_cpu_mcpu;
+    char *own_namespace;
+    unsigned log_level; /**< enum kw_log_level */
+};
+
+/** The program's description and rows, for kw_conf_load and kw_conf_free. */
+extern const struct kw_conf_program ext_program;

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scheduler with nodeCacheCapable sends NodeNameToMetaVictims, which is the answer's form: it
+ * goes back byte for byte. Without, it sends NodeNameToVictims with whole pods, of which the answer
+ * keeps the UIDs; that answer is written while the request is read. Node names keep their bytes in
+ * both cases.
+ */
+#include "extender/preempt.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "extender/json_walk.h"
+
+static const char head[] = "{\"NodeNameToMetaVictims\":";
+
+/** metadata.uid of the Pod whose bracket was just opened, appended as a MetaPod. */
+static int copy_pod(struct kw_json *json, struct kw_buf *out)
+{
+    struct kw_json_token key;
+    struct kw_json_token uid = {.type = KW_JSON_NULL};
+    int rc;
+
+    while ((rc = ext_json_key(json, &key)) > 0) {
+        if (!ext_json_is(&key, "metadata")) {
+            if (ext_json_pass(json) < 0)
+                return -EBADMSG;
+            continue;
+        }
+        rc = ext_json_enter(json, KW_JSON_OBJECT);
+        if (rc < 0)
+            return rc;
+        if (rc != EXT_JSON_OPEN)
+            continue;
+        while ((rc = ext_json_key(json, &key)) > 0) {
+            rc = ext_json_is(&key, "uid") ? ext_json_scalar(json, &uid) : ext_json_pass(json);
+            if (rc < 0)
+                return rc;
+        }
+        if (rc < 0)
+            return rc;
+    }
+    if (rc < 0)
+        return rc;
+    (void)kw_buf_adds(out, "{\"UID\":\"");
+    if (uid.type == KW_JSON_STRING)
+        (void)kw_buf_add(out, uid.at, uid.len);
+    (void)kw_buf_adds(out, "\"}");
+    return 0;
+}
+
+static int copy_pods(struct kw_json *json, struct kw_buf *out)
+{
+    int rc = ext_json_enter(json, KW_JSON_ARRAY);
+    bool first = true;
+
+    if (rc != EXT_JSON_OPEN)
+        return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    for (;;) {
+        rc = ext_json_enter(json, KW_JSON_OBJECT);
+        if (rc == EXT_JSON_LAST)
+            return 0;
+        if (rc == EXT_JSON_NULL)
+            continue;
+        if (rc != EXT_JSON_OPEN)
+            return -EBADMSG;
+        if (!first)
+            (void)kw_buf_adds(out, ",");
+        first = false;
+        rc = copy_pod(json, out);
+        if (rc < 0)
+            return rc;
+    }
+}
+
+/** The inside of one Victims object: its pods appended, its count of violations kept as it is
+ * written. */
+static int copy_victim_members(struct kw_json *json, struct kw_buf *out,
+                               struct kw_json_token *ret_violations)
+{
+    size_t pods_from = out->len;
+    struct kw_json_token key;
+    int rc;
+
+    while ((rc = ext_json_key(json, &key)) > 0) {
+        if (kw_json_equals(&key, "Pods", true)) {
+            out->len = pods_from; /* of a key given twice the last counts */
+            rc = copy_pods(json, out);
+        } else if (kw_json_equals(&key, "NumPDBViolations", true)) {
+            rc = ext_json_scalar(json, ret_violations);
+        } else {
+            rc = ext_json_pass(json);
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return rc;
+}
+
+/** One Victims value, or null, as MetaVictims. */
+static int copy_victims(struct kw_json *json, struct kw_buf *out)
+{
+    struct kw_json_token violations = {.type = KW_JSON_NULL};
+    int rc = ext_json_enter(json, KW_JSON_OBJECT);
+
+    if (rc != EXT_JSON_OPEN && rc != EXT_JSON_NULL)
+        return -EBADMSG;
+    (void)kw_buf_adds(out, "{\"Pods\":[");
+    if (rc == EXT_JSON_OPEN)
+        rc = copy_victim_members(json, out, &violations);
+    if (rc < 0)
+        return rc;
+    (void)kw_buf_adds(out, "],\"NumPDBViolations\":");
+    if (violations.type == KW_JSON_NUMBER)
+        (void)kw_buf_add(out, violations.at, violations.len);
+    else
+        (void)kw_buf_adds(out, "0");
+    (void)kw_buf_adds(out, "}");
+    return 0;
+}
+
+static int copy_victim_map(struct kw_json *json, struct kw_buf *out, bool *ret_given)
+{
+    struct kw_json_token key;
+    bool first = true;
+    int rc = ext_json_enter(json, KW_JSON_OBJECT);
+
+    *ret_given = rc == EXT_JSON_OPEN;
+    if (rc != EXT_JSON_OPEN)
+        return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    (void)kw_buf_adds(out, "{");
+    while ((rc = ext_json_key(json, &key)) > 0) {
+        (void)kw_buf_adds(out, first ? "\"" : ",\"");
+        (void)kw_buf_add(out, key.at, key.len);
+        (void)kw_buf_adds(out, "\":");
+        first = false;
+        rc = copy_victims(json, out);
+        if (rc < 0)
+            return rc;
+    }
+    (void)kw_buf_adds(out, "}");
+    return rc;
+}
+
+static int scan_body(struct kw_json *json, struct kw_buf *out, const char **why)
+{
+    struct kw_json_token key;
+    struct kw_json_token meta = {.type = KW_JSON_NULL};
+    bool converted = false;
+    int rc = ext_json_enter(json, KW_JSON_OBJECT);
+
+    if (rc != EXT_JSON_OPEN)
+        return -EBADMSG;
+    while ((rc = ext_json_key(json, &key)) > 0) {
+        if (kw_json_equals(&key, "NodeNameToMetaVictims", true)) {
+            *why = "NodeNameToMetaVictims is no object";
+            enum kw_json_type type = kw_json_skip(json, &meta);
+            if (type != KW_JSON_OBJECT && type != KW_JSON_NULL)
+                return -EBADMSG;
+        } else if (kw_json_equals(&key, "NodeNameToVictims", true)) {
+            *why = "NodeNameToVictims is no map of victims";
+            out->len = sizeof(head) - 1; /* of a key given twice the last counts */
+            rc = copy_victim_map(json, out, &converted);
+        } else {
+            rc = ext_json_pass(json);
+        }
+        if (rc < 0)
+            return rc;
+    }
+    if (rc == 0 && kw_json_next(json, &key) != KW_JSON_END)
+        return -EBADMSG;
+    if (rc == 0 && meta.type == KW_JSON_OBJECT) {
+        out->len = sizeof(head) - 1;
+        (void)kw_buf_add(out, meta.at, meta.len);
+    } else if (rc == 0 && !converted) {
+        (void)kw_buf_adds(out, "{}");
+    }
+    return rc;
+}
+
+int ext_preempt_answer(const char *body, size_t len, struct kw_buf *out, const char **ret_why)
+{
+    struct kw_json json;
+
+    kw_json_begin(&json, body, len);
+    *ret_why = "the body is no JSON object";
+    kw_buf_reset(out);
+    (void)kw_buf_adds(out, head);
+    int rc = scan_body(&json, out, ret_why);
+    (void)kw_buf_adds(out, "}");
+    if (rc < 0) {
+        if (json.error != NULL)
+            *ret_why = "the body is malformed JSON";
+        return rc;
+    }
+    if (out->failed) {
+        *ret_why = "out of memory";
+        return -ENOMEM;
+    }
+    return 0;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Problem: the scheduler waits for each answer, 500 to 15000 names long, and a tree of JSON objects
+ * costs more than everything else together.
+ *
+ * Approach: one pass of common/json_scan over the body. Names and whole nodes stay where they are,
+ * as spans; an answer is put together from spans, so a name leaves with the very bytes (escapes
+ * included) that it came with, and the scheduler, which fails the whole call for a name that it did
+ * not send, always finds it.
+ *
+ * Invariants: an answer lists each candidate once per occurrence, in order; its room is reserved
+ * before its first byte, so copying needs no checks; `null` is as good as absent, except as an
+ * element of a list, where it is the empty name (or node) that Go makes of it, so that answers are
+ * as long as questions.
+ */
+#include "extender/protocol.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "extender/json_walk.h"
+#include "extender/pod.h"
+
+#define TEXT_LEN(text) (sizeof(text) - 1)
+
+/** First growth of a list: the names that the scheduler sends for a cluster of some thousand nodes.
+ */
+#define LIST_MIN 1024
+
+static const struct ext_name no_name = {.at = ""};
+
+/** Makes room for one more element. @return 0; -E2BIG; -ENOMEM. */
+static int grow(void **list, size_t *cap, size_t n, size_t size)
+{
+    if (n < *cap)
+        return 0;
+    if (n >= EXT_NODES_MAX)
+        return -E2BIG;
+    size_t wanted = *cap == 0 ? LIST_MIN : *cap * 2;
+    void *grown = reallocarray(*list, wanted, size);
+    if (grown == NULL)
+        return -ENOMEM;
+    *list = grown;
+    *cap = wanted;
+    return 0;
+}
+
+static struct ext_name name_of(const struct kw_json_token *token)
+{
+    if (token->type != KW_JSON_STRING || token->len > UINT32_MAX)
+        return no_name;
+    return (struct ext_name){
+        .at = token->at, .len = (uint32_t)token->len, .escaped = token->escaped};
+}
+
+static int scan_names(struct kw_json *json, struct ext_args *args)
+{
+    int rc = ext_json_enter(json, KW_JSON_ARRAY);
+
+    args->n_names = 0;
+    args->has_names = rc == EXT_JSON_OPEN;
+    if (rc != EXT_JSON_OPEN)
+        return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    for (;;) {
+        struct kw_json_token token;
+        enum kw_json_type type = kw_json_next(json, &token);
+        if (type == KW_JSON_ARRAY_END)
+            return 0;
+        if (type != KW_JSON_STRING && type != KW_JSON_NULL)
+            return -EBADMSG;
+        rc = grow((void **)&args->names, &args->names_cap, args->n_names, sizeof(*args->names));
+        if (rc < 0)
+            return rc;
+        args->names[args->n_names++] = name_of(&token);
+    }
+}
+
+/** The inside of one Node, after its opening bracket. @param ret_end behind its closing one. */
+static int scan_node(struct kw_json *json, struct ext_name *ret_name, const char **ret_end)
+{
+    struct kw_json_token key;
+    struct kw_json_token name;
+    int rc;
+
+    while ((rc = ext_json_key(json, &key)) > 0) {
+        if (!ext_json_is(&key, "metadata")) {
+            rc = ext_json_pass(json);
+            if (rc < 0)
+                return rc;
+            continue;
+        }
+        *ret_name = no_name;
+        rc = ext_json_enter(json, KW_JSON_OBJECT);
+        if (rc < 0)
+            return rc;
+        if (rc != EXT_JSON_OPEN)
+            continue;
+        while ((rc = ext_json_key(json, &key)) > 0) {
+            bool is_name = ext_json_is(&key, "name");
+            rc = is_name ? ext_json_scalar(json, &name) : ext_json_pass(json);
+            if (rc < 0)
+                return rc;
+            if (is_name)
+                *ret_name = name_of(&name);
+        }
+        if (rc < 0)
+            return rc;
+    }
+    if (rc == 0)
+        *ret_end = key.at + key.len;
+    return rc;
+}
+
+static int scan_items(struct kw_json *json, struct ext_args *args)
+{
+    int rc = ext_json_enter(json, KW_JSON_ARRAY);
+
+    args->n_items = 0;
+    if (rc != EXT_JSON_OPEN)
+        return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    for (;;) {
+        struct kw_json_token token;
+        struct ext_item item = {.name = no_name};
+        enum kw_json_type type = kw_json_next(json, &token);
+        if (type == KW_JSON_ARRAY_END)
+            return 0;
+        if (type != KW_JSON_OBJECT && type != KW_JSON_NULL)
+            return -EBADMSG;
+        item.at = token.at;
+        item.len = token.len;
+        if (type == KW_JSON_OBJECT) {
+            const char *end;
+            rc = scan_node(json, &item.name, &end);
+            if (rc < 0)
+                return rc;
+            item.len = (size_t)(end - token.at);
+        }
+        rc = grow((void **)&args->items, &args->items_cap, args->n_items, sizeof(*args->items));
+        if (rc < 0)
+            return rc;
+        args->items[args->n_items++] = item;
+    }
+}
+
+static int scan_nodes(struct kw_json *json, struct ext_args *args)
+{
+    struct kw_json_token key;
+    int rc = ext_json_enter(json, KW_JSON_OBJECT);
+
+    args->n_items = 0;
+    args->has_nodes = rc == EXT_JSON_OPEN;
+    if (rc != EXT_JSON_OPEN)
+        return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    while ((rc = ext_json_key(json, &key)) > 0) {
+        rc = ext_json_is(&key, "items") ? scan_items(json, args) : ext_json_pass(json);
+        if (rc < 0)
+            return rc;
+    }
+    return rc;
+}
+
+static int scan_field(struct kw_json *json, const struct kw_json_token *key, struct ext_args *args,
+                      const char **why)
+{
+    if (kw_json_equals(key, "Pod", true)) {
+        *why = "Pod is no object";
+        int rc = ext_pod_scan(json, &args->pod);
+        return rc == -EINVAL ? -EBADMSG : rc;
+    }
+    if (kw_json_equals(key, "NodeNames", true)) {
+        *why = "NodeNames is no list of names";
+        return scan_names(json, args);
+    }
+    if (kw_json_equals(key, "Nodes", true)) {
+        *why = "Nodes is no list of nodes";
+        return scan_nodes(json, args);
+    }
+    return ext_json_pass(json);
+}
+
+int ext_args_scan(const char *body, size_t len, struct ext_args *args, const char **ret_why)
+{
+    struct kw_json json;
+    struct kw_json_token token;
+    int rc;
+
+    args->pod = (struct kw_extender_pod){0};
+    args->has_names = args->has_nodes = false;
+    args->n_names = args->n_items = 0;
+    kw_json_begin(&json, body, len);
+    *ret_why = "the body is no JSON object";
+    rc = ext_json_enter(&json, KW_JSON_OBJECT);
+    if (rc != EXT_JSON_OPEN)
+        return -EBADMSG;
+    while ((rc = ext_json_key(&json, &token)) > 0) {
+        rc = scan_field(&json, &token, args, ret_why);
+        if (rc < 0)
+            break;
+    }
+    if (rc == 0 && kw_json_next(&json, &token) != KW_JSON_END)
+        rc = -EBADMSG;
+    if (rc == -EBADMSG && json.error != NULL)
+        *ret_why = "the body is malformed JSON";
+    else if (rc == -E2BIG)
+        *ret_why = "the request lists more nodes than kwatt takes";
+    else if (rc == -ENOMEM)
+        *ret_why = "out of memory";
+    return rc;
+}
+
+void ext_args_free(struct ext_args *args)
+{
+    free(args->names);
+    free(args->items);
+    *args = (struct ext_args){0};
+}
+
+size_t ext_args_count(const struct ext_args *args)
+{
+    return args->has_names ? args->n_names : args->n_items;
+}
+
+const struct ext_name *ext_args_name(const struct ext_args *args, size_t i)
+{
+    return args->has_names ? &args->names[i] : &args->items[i].name;
+}
+
+/** Appends where room was reserved. */
+static char *put(char *at, const char *bytes, size_t len)
+{
+    memcpy(at, bytes, len);
+    return at + len;
+}
+
+static size_t filter_room(const struct ext_args *args)
+{
+    size_t room = 256; /* the frame around the two lists */
+
+    for (size_t i = 0; args->has_names && i < args->n_names; i++)
+        room += args->names[i].len + TEXT_LEN("\"\",");
+    for (size_t i = 0; args->has_nodes && i < args->n_items; i++)
+        room += args->items[i].len + TEXT_LEN(",");
+    return room;
+}
+
+/** Ends what a program appended at `end` of reserved room. */
+static void close_buf(struct kw_buf *out, char *end)
+{
+    out->len = (size_t)(end - out->data);
+    *end = '\0';
+}
+
+#define PUT_TEXT(at, text) put(at, text, TEXT_LEN(text))
+
+int ext_answer_filter(const struct ext_args *args, struct kw_buf *out)
+{
+    if (kw_buf_reserve(out, filter_room(args)) < 0)
+        return -ENOMEM;
+    char *at = PUT_TEXT(out->data + out->len, "{\"Nodes\":");
+    if (args->has_nodes) {
+        at = PUT_TEXT(at, "{\"metadata\":{},\"items\":[");
+        for (size_t i = 0; i < args->n_items; i++) {
+            if (i > 0)
+                *at++ = ',';
+            at = put(at, args->items[i].at, args->items[i].len);
+        }
+        at = PUT_TEXT(at, "]}");
+    } else {
+        at = PUT_TEXT(at, "null");
+    }
+    at = PUT_TEXT(at, ",\"NodeNames\":");
+    if (args->has_names) {
+        *at++ = '[';
+        for (size_t i = 0; i < args->n_names; i++) {
+            if (i > 0)
+                *at++ = ',';
+            *at++ = '"';
+            at = put(at, args->names[i].at, args->names[i].len);
+            *at++ = '"';
+        }
+        *at++ = ']';
+    } else {
+        at = PUT_TEXT(at, "null");
+    }
+    at = PUT_TEXT(at, ",\"FailedNodes\":{},\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}");
+    close_buf(out, at);
+    return 0;
+}
+
+int ext_answer_filter_error(const char *why, struct kw_buf *out)
+{
+    (void)kw_buf_adds(out, "{\"Nodes\":null,\"NodeNames\":null,\"FailedNodes\":{},"
+                           "\"FailedAndUnresolvableNodes\":{},\"Error\":\"kwatt: ");
+    (void)kw_buf_adds(out, why);
+    (void)kw_buf_adds(out, "\"}");
+    return out->failed ? -ENOMEM : 0;
+}
+
+int ext_answer_prioritize(const struct ext_args *args, const uint8_t *scores, struct kw_buf *out)
+{
+    size_t n = ext_args_count(args);
+    size_t room = TEXT_LEN("[]") + 1;
+
+    for (size_t i = 0; i < n; i++)
+        room += ext_args_name(args, i)->len + TEXT_LEN("{\"Host\":\"\",\"Score\":10},");
+    if (kw_buf_reserve(out, room) < 0)
+        return -ENOMEM;
+    char *at = PUT_TEXT(out->data + out->len, "[");
+    for (size_t i = 0; i < n; i++) {
+        const struct ext_name *name = ext_args_name(args, i);
+        if (i > 0)
+            *at++ = ',';
+        at = PUT_TEXT(at, "{\"Host\":\"");
+        at = put(at, name->at, name->len);
+        at = PUT_TEXT(at, "\",\"Score\":");
+        if (scores[i] >= 10)
+            at = PUT_TEXT(at, "10");
+        else
+            *at++ = (char)('0' + scores[i]);
+        *at++ = '}';
+    }
+    *at++ = ']';
+    close_buf(out, at);
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/extender.h"
+#include "common/buf.h"
+
+/*
+ * The scheduler's requests and our answers as they travel (k8s.io/kube-scheduler/extender/v1), read
+ * in one pass and without a tree. What is read points into the body; buffers are kept from request
+ * to request, so that a steady state allocates nothing. The rules of reading are those of
+ * api/extender.h.
+ */
+
+/** Most nodes in one request: several times the largest cluster that Kubernetes supports. Bounds
+ * the memory of a request. */
+#define EXT_NODES_MAX 100000
+
+/** A node's name as it was received: the span between its quotes. */
+struct ext_name {
+    const char *at;
+    uint32_t len;
+    bool escaped; /**< holds backslashes, so the span is not yet the text */
+};
+
+/** An element of Nodes.items. */
+struct ext_item {
+    struct ext_name name; /**< metadata.name; empty where it has none */
+    const char *at;       /**< the whole element, verbatim */
+    size_t len;
+};
+
+/** Request of filter and prioritize. Zero-initialised is empty; reused for the next request. */
+struct ext_args {
+    struct kw_extender_pod pod;
+    bool has_names; /**< NodeNames given and not null */
+    bool has_nodes; /**< Nodes given and not null */
+    size_t n_names, n_items;
+    size_t names_cap, items_cap;
+    struct ext_name *names;
+    struct ext_item *items;
+};
+
+/**
+ * Reads a request.
+ * @param args what it held is replaced; not to be used after a failure but to read again.
+ * @param ret_why static text for the caller, set on failure.
+ * @return 0; -EBADMSG malformed or of wrong types; -E2BIG more than EXT_NODES_MAX nodes; -ENOMEM.
+ */
+int ext_args_scan(const char *body, size_t len, struct ext_args *args, const char **ret_why);
+void ext_args_free(struct ext_args *args);
+
+/** How many candidates there are: those of NodeNames where it was given, else those of Nodes. */
+size_t ext_args_count(const struct ext_args *args);
+
+/** Candidate i < ext_args_count. */
+const struct ext_name *ext_args_name(const struct ext_args *args, size_t i);
+
+/** Answer of filter with every candidate passing, each name and node byte for byte as received.
+ * @return 0 or -ENOMEM. */
+int ext_answer_filter(const struct ext_args *args, struct kw_buf *out);
+
+/** Answer of filter that refuses the call. @param why text without characters that JSON escapes.
+ * @return 0 or -ENOMEM. */
+int ext_answer_filter_error(const char *why, struct kw_buf *out);
+
+/** Answer of prioritize: one entry per candidate, in the order received. @param scores
+ * ext_args_count elements, 0..10. @return 0 or -ENOMEM. */
+int ext_answer_prioritize(const struct ext_args *args, const uint8_t *scores, struct kw_buf *out);

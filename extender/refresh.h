@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/redis.h"
+#include "extender/ingest.h"
+#include "extender/snapshot.h"
+
+/*
+ * Reads all nodes from Redis into a snapshot. Blocking: belongs to a thread that may wait.
+ */
+
+struct ext_refresh;
+
+/** What one refresh did. */
+struct ext_refresh_result {
+    struct ext_snapshot *snapshot; /**< a new one, the caller's; NULL where nothing changed */
+    uint64_t skipped[EXT_SKIP__MAX];
+    size_t read; /**< records read: those that were published since the last refresh */
+};
+
+/** Connects on the first refresh. @return 0; -EINVAL a bad URL; -ENOMEM; -errno of the random
+ * source. */
+int ext_refresh_new(const struct kw_redis_conf *conf, struct ext_refresh **ret, struct kw_err *err);
+void ext_refresh_free(struct ext_refresh **refresh);
+
+/**
+ * Reads what changed since `before` was made; the order of publishing decides, so an unchanged node
+ * costs a line of the index and nothing else.
+ * @param before the last snapshot made by this object, or NULL.
+ * @param ret untouched on failure.
+ * @return 0; -errno of Redis as kw_redis_exec; -EREMOTEIO where it answers with an error; -ENOMEM.
+ */
+int ext_refresh_once(struct ext_refresh *refresh, const struct ext_snapshot *before,
+                     const struct ext_instant *now, struct ext_refresh_result *ret,
+                     struct kw_err *err);
+
+/** As kw_redis_name. */
+const char *ext_refresh_name(const struct ext_refresh *refresh);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Statuses: 200 for every request that was understood. What was not understood gets the `Error` of
+ * the answer with status 200 where the answer has one (filter), because the scheduler reads no body
+ * of another status; prioritize and preempt answers have no such field, so they get 400 and a text
+ * for whoever looks at the wire. Prioritize without any list of nodes is an empty list: there is
+ * nothing to score.
+ */
+#include "extender/service.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json_scan.h"
+#include "extender/preempt.h"
+
+/** First size of a workspace's arrays, as EXT_NODES_MAX bounds the last. */
+#define CANDIDATES_MIN 1024
+
+/** Longest node name with every byte escaped; what is longer is no node that we know. */
+#define NAME_MAX_ESCAPED (253 * 6)
+
+int ext_service_init(struct ext_service *service, unsigned threads, const struct ext_policy *policy)
+{
+    *service = (struct ext_service){.policy = *policy};
+    service->workspaces = calloc(threads, sizeof(*service->workspaces));
+    int rc = service->workspaces == NULL ? -ENOMEM : ext_stats_init(&service->stats);
+    if (rc < 0) {
+        ext_service_clear(service);
+        return rc;
+    }
+    service->n_workspaces = threads;
+    for (unsigned i = 0; i < threads; i++)
+        atomic_flag_clear(&service->workspaces[i].busy);
+    return 0;
+}
+
+void ext_service_clear(struct ext_service *service)
+{
+    for (unsigned i = 0; i < service->n_workspaces; i++) {
+        struct ext_workspace *workspace = &service->workspaces[i];
+        ext_args_free(&workspace->args);
+        free(workspace->nodes);
+        free(workspace->scratch);
+        free(workspace->scores);
+    }
+    free(service->workspaces);
+    ext_stats_clear(&service->stats);
+    *service = (struct ext_service){0};
+}
+
+/** @return a workspace for this thread alone; NULL where more threads came than were announced. */
+static struct ext_workspace *take_workspace(struct ext_service *service)
+{
+    for (unsigned i = 0; i < service->n_workspaces; i++) {
+        if (!atomic_flag_test_and_set_explicit(&service->workspaces[i].busy, memory_order_acquire))
+            return &service->workspaces[i];
+    }
+    return NULL;
+}
+
+static void give_workspace(struct ext_workspace *workspace)
+{
+    atomic_flag_clear_explicit(&workspace->busy, memory_order_release);
+}
+
+static int reserve_candidates(struct ext_workspace *workspace, size_t n)
+{
+    size_t cap = workspace->cap == 0 ? CANDIDATES_MIN : workspace->cap;
+
+    if (n <= workspace->cap)
+        return 0;
+    while (cap < n)
+        cap *= 2;
+    free(workspace->nodes);
+    free(workspace->scratch);
+    free(workspace->scores);
+    workspace->nodes = calloc(cap, sizeof(*workspace->nodes));
+    workspace->scratch = calloc(cap, sizeof(*workspace->scratch));
+    workspace->scores = calloc(cap, sizeof(*workspace->scores));
+    if (workspace->nodes == NULL || workspace->scratch == NULL || workspace->scores == NULL) {
+        workspace->cap = 0;
+        return -ENOMEM;
+    }
+    workspace->cap = cap;
+    return 0;
+}
+
+static const struct ext_node *find_node(const struct ext_snapshot *snapshot,
+                                        const struct ext_name *name)
+{
+    char text[NAME_MAX_ESCAPED + 1];
+    const struct kw_json_token token = {
+        .type = KW_JSON_STRING, .escaped = true, .at = name->at, .len = name->len};
+
+    if (!name->escaped)
+        return ext_snapshot_find(snapshot, name->at, name->len);
+    if (name->len > NAME_MAX_ESCAPED)
+        return NULL;
+    return ext_snapshot_find(snapshot, text, kw_json_unescape(&token, text));
+}
+
+/** Looks the candidates up and scores them into workspace->scores. */
+static int score_candidates(struct ext_service *service, struct ext_workspace *workspace,
+                            const struct ext_snapshot *snapshot, int64_t now_ns)
+{
+    const struct ext_policy *policy = &service->policy;
+    const struct ext_args *args = &workspace->args;
+    const struct kw_extender_pod *pod = &args->pod;
+    size_t n = ext_args_count(args);
+    uint64_t mcpu = pod->expected_mcpu > 0 ? pod->expected_mcpu : pod->request_mcpu;
+    bool exempt = pod->mirror || (policy->own_namespace != NULL && pod->ns[0] != '\0' &&
+                                  strcmp(pod->ns, policy->own_namespace) == 0);
+    struct ext_score_pod wanted = {
+        .mcpu = (double)(mcpu > 0 ? mcpu : policy->default_cpu_mcpu),
+        .expected_mw = (double)pod->expected_mw,
+        .placement = exempt ? KW_PLACEMENT_OFF : pod->placement,
+    };
+
+    if (reserve_candidates(workspace, n) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const struct ext_node *node = find_node(snapshot, ext_args_name(args, i));
+        struct ext_score_node *candidate = &workspace->nodes[i];
+        candidate->hull = NULL;
+        if (node == NULL || !node->has_curve ||
+            ext_node_is_stale(node, now_ns, policy->stale_after_ns))
+            continue;
+        candidate->hull = &node->hull;
+        candidate->used_mcpu = node->used_mcpu;
+        candidate->capacity_mcpu = node->capacity_mcpu;
+    }
+    size_t known = ext_score(&wanted, workspace->nodes, n, workspace->scratch, workspace->scores);
+    service->stats.scored += known;
+    service->stats.neutral += n - known;
+    return 0;
+}
+
+static int answer_prioritize(struct ext_service *service, struct ext_workspace *workspace,
+                             const struct ext_snapshot *snapshot, int64_t now_ns,
+                             struct kw_buf *out, const char **why)
+{
+    int rc = score_candidates(service, workspace, snapshot, now_ns);
+
+    if (rc == 0)
+        rc = ext_answer_prioritize(&workspace->args, workspace->scores, out);
+    if (rc < 0)
+        *why = "out of memory";
+    return rc;
+}
+
+static int answer_filter(const struct ext_args *args, struct kw_buf *out, const char **why)
+{
+    if (!args->has_names && !args->has_nodes) {
+        *why = "neither Nodes nor NodeNames is given";
+        return -EBADMSG;
+    }
+    int rc = ext_answer_filter(args, out);
+    if (rc < 0)
+        *why = "out of memory";
+    return rc;
+}
+
+/** @return 0, or -errno with *why for the caller. */
+static int answer(struct ext_service *service, enum ext_verb verb, struct ext_workspace *workspace,
+                  const struct ext_snapshot *snapshot, int64_t now_ns, const char *body, size_t len,
+                  struct kw_buf *out, const char **why)
+{
+    if (verb == EXT_VERB_PREEMPT)
+        return ext_preempt_answer(body, len, out, why);
+    int rc = ext_args_scan(body, len, &workspace->args, why);
+    if (rc < 0)
+        return rc;
+    service->stats.bad_pod_values += workspace->args.pod.bad_values;
+    if (verb == EXT_VERB_FILTER)
+        return answer_filter(&workspace->args, out, why);
+    return answer_prioritize(service, workspace, snapshot, now_ns, out, why);
+}
+
+/** Turns a refusal into what its verb can say. @return the status. */
+static unsigned refuse(enum ext_verb verb, int rc, const char *why, struct kw_buf *out)
+{
+    kw_buf_reset(out);
+    if (verb == EXT_VERB_FILTER && ext_answer_filter_error(why, out) == 0)
+        return 200;
+    kw_buf_reset(out);
+    (void)kw_buf_adds(out, why);
+    (void)kw_buf_adds(out, "\n");
+    return rc == -ENOMEM ? 503 : rc == -E2BIG ? 413 : 400;
+}
+
+unsigned ext_service_answer(struct ext_service *service, enum ext_verb verb,
+                            const struct ext_snapshot *snapshot, int64_t now_ns, const char *body,
+                            size_t len, struct kw_buf *out)
+{
+    struct ext_workspace *workspace = take_workspace(service);
+    const char *why = "busy";
+    unsigned status = 200;
+    int rc = workspace == NULL
+                 ? -ENOMEM
+                 : answer(service, verb, workspace, snapshot, now_ns, body, len, out, &why);
+
+    if (workspace != NULL)
+        give_workspace(workspace);
+    if (rc < 0)
+        status = refuse(verb, rc, why, out);
+    service->stats.requests[verb][rc == 0         ? EXT_OUTCOME_OK
+                                  : rc == -ENOMEM ? EXT_OUTCOME_FAILED
+                                                  : EXT_OUTCOME_REFUSED]++;
+    return status;
+}

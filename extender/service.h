@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/http_server.h"
+#include "common/snapshot.h"
+#include "extender/protocol.h"
+#include "extender/score.h"
+#include "extender/snapshot.h"
+#include "extender/stats.h"
+
+/*
+ * What runs on the HTTP server's threads. A request takes one of the workspaces (as many as
+ * threads, so one is always free), reads the published snapshot, answers, and gives both back: no
+ * lock, no log line, no Redis, and no allocation once a workspace has grown to the size of the
+ * cluster.
+ */
+
+/** Buffers of one request at a time. Zero-initialised is empty. */
+struct ext_workspace {
+    atomic_flag busy;
+    struct ext_args args;
+    size_t cap; /**< candidates that the arrays below have room for */
+    struct ext_score_node *nodes;
+    struct ext_score_scratch *scratch;
+    uint8_t *scores;
+};
+
+/** How pods are read; copied from the settings. */
+struct ext_policy {
+    uint64_t stale_after_ns;
+    uint64_t default_cpu_mcpu;
+    const char *own_namespace; /**< NULL: none */
+};
+
+struct ext_service {
+    struct ext_policy policy;
+    struct kw_snapshot *snapshot; /**< of struct ext_snapshot */
+    struct ext_stats stats;
+    unsigned n_workspaces;
+    struct ext_workspace *workspaces;
+};
+
+/** @param threads how many may call the handlers at the same time. @return 0 or -ENOMEM (then
+ * cleared). */
+int ext_service_init(struct ext_service *service, unsigned threads,
+                     const struct ext_policy *policy);
+
+/** No handler may be running. NULL-safe for its parts. */
+void ext_service_clear(struct ext_service *service);
+
+/** Longest table of routes. */
+#define EXT_ROUTES_MAX 16
+
+/** Fills the routes of the extender. @return how many. */
+size_t ext_service_routes(struct ext_service *service, struct kw_http_route routes[EXT_ROUTES_MAX]);
+
+/**
+ * Answers one request of a verb; what a route does, without HTTP and clock.
+ * @param snapshot may be NULL: nothing is known.
+ * @param out empty; the answer, or a short text where the status is not 200.
+ * @return the HTTP status.
+ */
+unsigned ext_service_answer(struct ext_service *service, enum ext_verb verb,
+                            const struct ext_snapshot *snapshot, int64_t now_ns, const char *body,
+                            size_t len, struct kw_buf *out);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "extender/hull.h"
+
+/*
+ * What the extender knows of all nodes at one instant: immutable once built, found by name in
+ * constant time. Requests read it; extender/refresh.h builds the next one and swaps it in.
+ */
+
+/** One node. Times are of this machine's CLOCK_MONOTONIC, so that neither side's clock jumps
+ * matter. */
+struct ext_node {
+    const char *name; /**< NUL-terminated, owned by the snapshot */
+    uint32_t name_len;
+    bool has_curve; /**< false: the hull is not set, and the node is unknown to scoring */
+    double score;   /**< its score in the sorted set of nodes when it was read */
+    uint64_t epoch, seq;
+    int64_t t_unix_ms; /**< as the agent said */
+    int64_t
+        fresh_ns; /**< when what the sample says was true; negative: before this machine started */
+    uint64_t interval_ns; /**< how often the agent publishes, as far as it said */
+    uint64_t curve_hash;  /**< of the curve's text: an unchanged one is not decoded again */
+    double used_mcpu;
+    double capacity_mcpu;
+    struct ext_hull hull;
+};
+
+struct ext_snapshot {
+    size_t n;
+    struct ext_node *nodes;
+    uint64_t seed;   /**< keys the hash, so that names cannot be chosen to collide */
+    size_t mask;     /**< slots - 1, a power of two less one */
+    uint32_t *slots; /**< open addressing: index + 1 into nodes, 0 empty */
+    char *names;
+};
+
+/** Hash of bytes under a key; the same for the same bytes and key on one machine. */
+uint64_t ext_hash(const char *bytes, size_t len, uint64_t seed);
+
+/**
+ * Copies the nodes and their names into a new snapshot. Of two nodes with one name the first
+ * counts.
+ * @param nodes their names may belong to another snapshot. @return NULL on ENOMEM.
+ */
+struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, uint64_t seed);
+void ext_snapshot_free(struct ext_snapshot **snapshot);
+
+/** @param snapshot NULL: nothing is known. @return the node, or NULL. */
+const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, const char *name,
+                                         size_t len);
+
+/**
+ * Whether a node's sample is too old to place by: older than `stale_after_ns`, and than three of
+ * the node's own publish intervals, so that a node that publishes rarely is not stale between two
+ * of its samples.
+ */
+bool ext_node_is_stale(const struct ext_node *node, int64_t now_ns, uint64_t stale_after_ns);

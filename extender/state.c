@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads: the main one waits for signals; one reads Redis on a timer, and may wait for it as long
+ * as it takes; the HTTP server's answer from what the reader published last. They share the
+ * snapshot (pointer swap) and the counters (atomics), nothing else. This file is where the program
+ * logs.
+ */
+#include "extender/state.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/loop.h"
+#include "extender/refresh.h"
+#include "extender/service.h"
+
+/** Head of a request: the scheduler's has 200 bytes, proxies and service meshes add a few hundred.
+ */
+#define MAX_HEADER_BYTES (16 * 1024)
+
+struct ext_state {
+    const struct ext_settings *settings;
+    struct kw_log *log;
+    struct kw_loop *loop;
+    struct kw_source *signals;
+    struct ext_service service;
+    struct kw_http_server *server;
+    struct {
+        pthread_t thread;
+        bool started;
+        struct kw_loop *loop;
+        struct kw_source *timer;
+        struct ext_refresh *refresh;
+        const struct ext_snapshot
+            *last; /**< published last; the reader is the only one to replace it */
+        bool was_up, was_tried;
+        uint64_t skipped; /**< records left out in the last refresh */
+    } reader;
+};
+
+static void free_snapshot(void *value)
+{
+    struct ext_snapshot *snapshot = value;
+
+    ext_snapshot_free(&snapshot);
+}
+
+static void on_signal(void *user, int signal_number)
+{
+    struct ext_state *state = user;
+
+    if (signal_number == SIGTERM || signal_number == SIGINT) {
+        kw_log_info(state->log, "stopping", kw_i64("signal", signal_number));
+        kw_loop_stop(state->loop, 0);
+    } else if (signal_number == SIGHUP) {
+        kw_log_info(state->log, "nothing to reload: settings are read at the start");
+    }
+}
+
+static void refresh_failed(struct ext_state *state, int rc, const struct kw_err *err)
+{
+    struct ext_stats *stats = &state->service.stats;
+
+    if (rc == -EAGAIN)
+        return; /* the back-off lasts: nothing was tried */
+    stats->redis_failures++;
+    stats->redis_up = false;
+    if (state->reader.was_up)
+        kw_log_warn(state->log, "lost Redis: its nodes turn stale, and then neutral",
+                    kw_str("redis", ext_refresh_name(state->reader.refresh)),
+                    kw_str("error", err->text));
+    else if (!state->reader.was_tried)
+        kw_log_warn(state->log, "Redis is not there yet: scores are neutral until it is",
+                    kw_str("redis", ext_refresh_name(state->reader.refresh)),
+                    kw_str("error", err->text));
+    state->reader.was_up = false;
+    state->reader.was_tried = true;
+}
+
+static void refresh_done(struct ext_state *state, struct ext_refresh_result *result,
+                         const struct ext_instant *now)
+{
+    struct ext_stats *stats = &state->service.stats;
+    uint64_t skipped = 0;
+
+    if (result->snapshot != NULL) {
+        state->reader.last = result->snapshot;
+        kw_snapshot_publish(state->service.snapshot, result->snapshot);
+    }
+    for (unsigned i = 0; i < EXT_SKIP__MAX; i++) {
+        stats->skipped[i] += result->skipped[i];
+        skipped += result->skipped[i];
+    }
+    stats->refreshes++;
+    stats->refreshed_ns = now->now_ns;
+    stats->redis_up = true;
+    if (!state->reader.was_up)
+        kw_log_info(state->log, "reading nodes from Redis",
+                    kw_str("redis", ext_refresh_name(state->reader.refresh)),
+                    kw_u64("nodes", state->reader.last->n));
+    if (skipped > 0 && skipped != state->reader.skipped)
+        kw_log_warn(state->log, "records left out; /metrics says why", kw_u64("records", skipped));
+    state->reader.skipped = skipped;
+    state->reader.was_up = state->reader.was_tried = true;
+}
+
+static void on_timer(void *user, uint64_t expirations)
+{
+    struct ext_state *state = user;
+    struct ext_refresh_result result = {0};
+    struct kw_err err = {0};
+    const struct ext_instant now = {.now_ns = (int64_t)kw_now_ns(), .unix_ms = kw_now_unix_ms()};
+
+    (void)expirations;
+    int rc = ext_refresh_once(state->reader.refresh, state->reader.last, &now, &result, &err);
+    if (rc < 0)
+        refresh_failed(state, rc, &err);
+    else
+        refresh_done(state, &result, &now);
+}
+
+static void *run_reader(void *user)
+{
+    struct ext_state *state = user;
+
+    int rc = kw_loop_run(state->reader.loop);
+    if (rc < 0)
+        kw_log_error(state->log, "the reader of Redis stopped", kw_errno(rc));
+    return NULL;
+}
+
+static int start_reader(struct ext_state *state, struct kw_err *err)
+{
+    const struct ext_settings *settings = state->settings;
+    const struct kw_redis_conf conf = {
+        .url = settings->redis_url,
+        .user = settings->redis_user,
+        .password_file = settings->redis_password_file,
+        .timeout_ms = (uint32_t)(settings->redis_timeout_ns / KW_NS_PER_MS),
+    };
+    int rc = ext_refresh_new(&conf, &state->reader.refresh, err);
+
+    if (rc < 0)
+        return rc;
+    rc = kw_loop_new(&state->reader.loop);
+    if (rc == 0)
+        rc = kw_loop_add_timer(state->reader.loop, 0, settings->refresh_ns, on_timer, state,
+                               &state->reader.timer);
+    if (rc == 0)
+        rc = -pthread_create(&state->reader.thread, NULL, run_reader, state);
+    if (rc < 0)
+        return kw_err_set(err, rc, "cannot start the reader of Redis");
+    state->reader.started = true;
+    return 0;
+}
+
+static int start_server(struct ext_state *state, struct kw_err *err)
+{
+    const struct ext_settings *settings = state->settings;
+    struct kw_http_route routes[EXT_ROUTES_MAX];
+    const struct kw_http_server_conf conf = {
+        .listen = settings->listen,
+        .threads = (unsigned)settings->threads,
+        .max_body_bytes = settings->max_body_bytes,
+        .max_header_bytes = MAX_HEADER_BYTES,
+        .timeout_s = (unsigned)(settings->idle_timeout_ns / KW_NS_PER_S),
+        .max_connections = (unsigned)settings->max_connections,
+        .routes = routes,
+        .n_routes = ext_service_routes(&state->service, routes),
+    };
+    int rc = kw_http_server_start(&conf, &state->server, err);
+
+    if (rc == 0)
+        kw_log_info(state->log, "serving", kw_str("listen", settings->listen),
+                    kw_u64("port", kw_http_server_port(state->server)));
+    return rc;
+}
+
+static int start(struct ext_state *state, struct kw_err *err)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, 0};
+    const struct ext_settings *settings = state->settings;
+    const struct ext_policy policy = {
+        .stale_after_ns = settings->stale_after_ns,
+        .default_cpu_mcpu = settings->default_cpu_mcpu,
+        .own_namespace = settings->own_namespace,
+    };
+    unsigned threads = (unsigned)settings->threads;
+
+    int rc = ext_service_init(&state->service, threads, &policy);
+    if (rc == 0)
+        rc = kw_snapshot_new(threads, free_snapshot, &state->service.snapshot);
+    if (rc == 0)
+        rc = kw_loop_new(&state->loop);
+    if (rc == 0)
+        rc = kw_loop_add_signals(state->loop, signals, on_signal, state, &state->signals);
+    if (rc < 0)
+        return kw_err_set(err, rc, "cannot start");
+    rc = start_reader(state, err);
+    return rc < 0 ? rc : start_server(state, err);
+}
+
+int ext_state_new(const struct ext_settings *settings, struct kw_log *log, struct ext_state **ret,
+                  struct kw_err *err)
+{
+    struct ext_state *state = calloc(1, sizeof(*state));
+
+    if (state == NULL)
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    state->settings = settings;
+    state->log = log;
+    int rc = start(state, err);
+    if (rc < 0) {
+        ext_state_free(&state);
+        return rc;
+    }
+    *ret = state;
+    return 0;
+}
+
+int ext_state_run(struct ext_state *state)
+{
+    return kw_loop_run(state->loop);
+}
+
+void ext_state_free(struct ext_state **state)
+{
+    struct ext_state *s = *state;
+
+    if (s == NULL)
+        return;
+    kw_http_server_free(&s->server);
+    if (s->reader.started) {
+        kw_loop_stop(s->reader.loop, 0);
+        (void)pthread_join(s->reader.thread, NULL);
+    }
+    kw_loop_free(&s->reader.loop);
+    ext_refresh_free(&s->reader.refresh);
+    kw_snapshot_free(&s->service.snapshot);
+    ext_service_clear(&s->service);
+    kw_loop_free(&s->loop);
+    free(s);
+    *state = NULL;
+}

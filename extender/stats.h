@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/metrics.h"
+#include "extender/ingest.h"
+
+/** What the scheduler asks for. */
+enum ext_verb { EXT_VERB_FILTER, EXT_VERB_PRIORITIZE, EXT_VERB_PREEMPT, EXT_VERB__MAX };
+
+/** "filter", "prioritize", "preempt"; index is enum ext_verb. Also the last component of the path.
+ */
+extern const char *const ext_verb_names[EXT_VERB__MAX];
+
+enum ext_outcome {
+    EXT_OUTCOME_OK,
+    EXT_OUTCOME_REFUSED, /**< not understood: an `Error`, or status 400 */
+    EXT_OUTCOME_FAILED,  /**< out of memory */
+    EXT_OUTCOME__MAX
+};
+
+/** "ok", "refused", "failed"; index is enum ext_outcome. */
+extern const char *const ext_outcome_names[EXT_OUTCOME__MAX];
+
+/** Counted from all threads, read by /metrics. Monotone but for redis_up and refreshed_ns. */
+struct ext_stats {
+    _Atomic uint64_t requests[EXT_VERB__MAX][EXT_OUTCOME__MAX];
+    struct kw_histogram *latency[EXT_VERB__MAX]; /**< inside the program, without the network */
+    _Atomic uint64_t scored;                     /**< candidates scored from a curve */
+    _Atomic uint64_t neutral;                    /**< candidates scored neutrally */
+    _Atomic uint64_t bad_pod_values;
+    _Atomic uint64_t skipped[EXT_SKIP__MAX];
+    _Atomic uint64_t refreshes;
+    _Atomic uint64_t redis_failures;
+    _Atomic bool redis_up;
+    _Atomic int64_t refreshed_ns; /**< CLOCK_MONOTONIC of the last good refresh; 0: none yet */
+};
+
+/** Makes the histograms. @return 0 or -ENOMEM. */
+int ext_stats_init(struct ext_stats *stats);
+void ext_stats_clear(struct ext_stats *stats);
+
+/** What /metrics says of the snapshot. */
+struct ext_census {
+    uint64_t known;    /**< nodes in the snapshot */
+    uint64_t stale;    /**< of them, silent for too long */
+    uint64_t unpriced; /**< of them, without a curve */
+};
+
+/** Writes the whole /metrics page. @return 0 or -ENOMEM. */
+int ext_stats_page(const struct ext_stats *stats, const struct ext_census *census, int64_t now_ns,
+                   enum kw_metrics_format format, struct kw_buf *out);
