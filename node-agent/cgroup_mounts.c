@@ -2,6 +2,7 @@
 #include "node-agent/cgroup_mounts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,18 +222,53 @@ int agent_cgroup_mounts_read(const char *sysfs_root, const char *procfs_root,
     return 0;
 }
 
-size_t agent_cgroup_mounts_count(const char *path, size_t limit)
+static FTS *walk_tree(const char *path)
 {
     char *const paths[] = {(char *)path, NULL};
+
+    return path[0] != '\0'
+               ? fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV | FTS_NOSTAT, NULL)
+               : NULL;
+}
+
+size_t agent_cgroup_mounts_count(const char *path, size_t limit)
+{
+    FTS *walk = walk_tree(path);
     size_t n = 0;
 
-    if (path[0] == '\0')
-        return 0;
-    FTS *walk = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV | FTS_NOSTAT, NULL);
     if (walk == NULL)
         return 0;
     for (FTSENT *entry; n < limit && (entry = fts_read(walk)) != NULL;)
         n += entry->fts_info == FTS_D;
+    (void)fts_close(walk);
+    return n;
+}
+
+/* Whether a cgroup holds processes. A threaded v2 cgroup does not say which (EOPNOTSUPP), but it
+ * has some. */
+static bool is_populated(const char *directory)
+{
+    char file[PATH_MAX];
+    char byte;
+
+    if (snprintf(file, sizeof(file), "%s/cgroup.procs", directory) >= (int)sizeof(file))
+        return false;
+    kw_cleanup_close int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, &byte, 1);
+    return n > 0 || (n < 0 && errno == EOPNOTSUPP);
+}
+
+size_t agent_cgroup_mounts_populated(const char *path)
+{
+    FTS *walk = walk_tree(path);
+    size_t n = 0;
+
+    if (walk == NULL)
+        return 0;
+    for (FTSENT *entry; (entry = fts_read(walk)) != NULL;)
+        n += entry->fts_info == FTS_D && entry->fts_level > 0 && is_populated(entry->fts_path);
     (void)fts_close(walk);
     return n;
 }

@@ -43,5 +43,8 @@ int agent_cgroup_mounts_read(const char *sysfs_root, const char *procfs_root,
 /** Number of cgroups of a tree, its root included; 0 where it cannot be read, at most `limit`. */
 size_t agent_cgroup_mounts_count(const char *path, size_t limit);
 
+/** Number of cgroups below the root of a tree that hold processes. */
+size_t agent_cgroup_mounts_populated(const char *path);
+
 /** "v2", "v1" or "hybrid". */
 const char *agent_cgroup_mounts_layout(const struct agent_cgroup_mounts *mounts);
