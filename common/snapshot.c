@@ -42,6 +42,13 @@ struct kw_snapshot {
     size_t n_retired;
 };
 
+/*
+ * A search that found every slot taken may have met one reader twice, when that moved from a slot
+ * not yet looked at to one already passed. So the search is repeated: 32 such chances in a row do
+ * not happen, and where the slots are really all taken it costs microseconds.
+ */
+#define ROUNDS 32
+
 /* Its address is no value's address. Never written. */
 static const char claimed_mark;
 
@@ -114,7 +121,7 @@ const void *kw_snapshot_acquire(struct kw_snapshot *snapshot, size_t *ret_slot)
     size_t start = ((uintptr_t)pthread_self() >> 12) % snapshot->n;
     void *const mark = (void *)(uintptr_t)&claimed_mark;
     *ret_slot = SIZE_MAX;
-    for (size_t i = 0; i < snapshot->n; i++) {
+    for (size_t i = 0; i < ROUNDS * snapshot->n; i++) {
         size_t at = (start + i) % snapshot->n;
         struct slot *slot = &snapshot->slots[at];
         void *expected = NULL;
