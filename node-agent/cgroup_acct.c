@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/num.h"
 #include "node-agent/accounting.h"
+#include "node-agent/busy.h"
 #include "node-agent/cgroup_mounts.h"
 #include "node-agent/cgroup_stat.h"
 #include "node-agent/cgroups.h"
@@ -55,13 +56,8 @@ struct cgroup_acct {
     struct agent_cgroups *cgroups;
     bool v1;
     char mount[PATH_MAX];
-    char proc_stat[PATH_MAX];
-    uint64_t tick_ns;
-    unsigned n_packages, n_cpus;
-    uint8_t *cpu_package;
-    uint64_t *busy_ns;  /* n_packages, at the last reading */
-    uint64_t *delta_ns; /* n_packages, in the last interval */
-    char *stat_text;
+    unsigned n_packages;
+    struct agent_busy busy;
     size_t n, cap;
     struct entry **by_key; /* n, ascending: the owner */
     struct entry **order;  /* n_order, parents before their children; the ones that are there */
@@ -74,9 +70,8 @@ struct cgroup_acct {
     struct agent_usage stage;
 };
 
-/* 1024 CPUs with a line of 100 bytes, and the interrupt counts behind them. */
-#define PROC_STAT_MAX (512u << 10)
-#define CPU_STAT_MAX  4096
+/* cpu.stat has some ten lines. */
+#define CPU_STAT_MAX 4096
 
 static void entry_free(struct cgroup_acct *acct, struct entry *entry)
 {
@@ -99,10 +94,7 @@ static void cgroup_acct_close(void **self)
         entry_free(acct, acct->by_key[i]);
     free(acct->by_key);
     free(acct->order);
-    free(acct->cpu_package);
-    free(acct->busy_ns);
-    free(acct->delta_ns);
-    free(acct->stat_text);
+    agent_busy_close(&acct->busy);
     free(acct->root.cells);
     agent_usage_free(&acct->stage);
     agent_cgroups_free(&acct->cgroups);
@@ -299,46 +291,13 @@ static int sync_entries(struct cgroup_acct *acct)
     return acct->error;
 }
 
-/* Busy time of the packages, and how it grew since the last reading. */
-static uint64_t read_busy(struct cgroup_acct *acct)
-{
-    uint64_t now_ns[AGENT_PACKAGES_MAX];
-    uint64_t grown_ns = 0;
-    ssize_t n = kw_file_read_at(AT_FDCWD, acct->proc_stat, acct->stat_text, PROC_STAT_MAX);
-
-    (void)memset(acct->delta_ns, 0, acct->n_packages * sizeof(*acct->delta_ns));
-    if (n < 0 || agent_proc_stat_busy(acct->stat_text, (size_t)n, acct->tick_ns, acct->cpu_package,
-                                      acct->n_cpus, acct->n_packages, now_ns) < 0)
-        return 0;
-    for (unsigned p = 0; p < acct->n_packages; p++) {
-        if (now_ns[p] > acct->busy_ns[p]) { /* a CPU that goes offline takes its numbers along */
-            acct->delta_ns[p] = now_ns[p] - acct->busy_ns[p];
-            grown_ns += acct->delta_ns[p];
-        }
-        acct->busy_ns[p] = now_ns[p];
-    }
-    return grown_ns;
-}
-
 /* Publishes an entry's own time up to `own_ns`, split as the packages were busy. */
-static void book(const struct cgroup_acct *acct, struct entry *entry, uint64_t own_ns,
-                 uint64_t busy_ns)
+static void book(const struct cgroup_acct *acct, struct entry *entry, uint64_t own_ns)
 {
     if (own_ns <= entry->own_ns)
         return;
-    uint64_t left_ns = own_ns - entry->own_ns;
-    uint64_t all_ns = left_ns;
-    unsigned busiest = 0;
-
+    agent_busy_split(&acct->busy, own_ns - entry->own_ns, entry->cells);
     entry->own_ns = own_ns;
-    for (unsigned p = 0; busy_ns > 0 && p < acct->n_packages; p++) {
-        uint64_t part = (uint64_t)((unsigned __int128)all_ns * acct->delta_ns[p] / busy_ns);
-        entry->cells[p] += part;
-        left_ns -= part;
-        if (acct->delta_ns[p] > acct->delta_ns[busiest])
-            busiest = p;
-    }
-    entry->cells[busiest] += left_ns;
 }
 
 static uint64_t own_of(const struct entry *entry)
@@ -388,12 +347,12 @@ static int cgroup_acct_read(void *self, struct agent_usage *ret)
         return r;
     uint64_t before_ns = kw_now_ns();
     read_entries(acct);
-    uint64_t busy_ns = read_busy(acct);
+    agent_busy_read(&acct->busy);
     uint64_t after_ns = kw_now_ns();
-    acct->root.total_ns += busy_ns;
+    acct->root.total_ns += acct->busy.sum_ns;
     for (size_t i = 0; i < acct->n_order; i++)
-        book(acct, acct->order[i], own_of(acct->order[i]), busy_ns);
-    book(acct, &acct->root, own_of(&acct->root), busy_ns);
+        book(acct, acct->order[i], own_of(acct->order[i]));
+    book(acct, &acct->root, own_of(&acct->root));
     r = fill(acct);
     if (r < 0)
         return r;
@@ -450,27 +409,18 @@ static void bound_descriptors(struct cgroup_acct *acct)
 
 static int set_up(struct cgroup_acct *acct, const struct agent_accounting_conf *conf)
 {
-    long ticks = sysconf(_SC_CLK_TCK);
+    int r = agent_busy_open(&acct->busy, conf->procfs_root, conf->topology);
 
+    if (r < 0)
+        return r;
+    acct->n_packages = acct->busy.n_packages;
     acct->root.fd = -1;
     acct->root.key = AGENT_KEY_SYSTEM;
-    acct->tick_ns = KW_NS_PER_S / (ticks > 0 ? (uint64_t)ticks : 100);
-    acct->n_packages = conf->topology->n_packages > 0 ? conf->topology->n_packages : 1;
-    if (acct->n_packages > AGENT_PACKAGES_MAX)
-        return -EINVAL;
-    acct->n_cpus =
-        conf->topology->n_cpus < AGENT_CPUS_MAX ? conf->topology->n_cpus : AGENT_CPUS_MAX;
-    acct->cpu_package = calloc(AGENT_CPUS_MAX, 1);
-    acct->busy_ns = calloc(acct->n_packages, sizeof(*acct->busy_ns));
-    acct->delta_ns = calloc(acct->n_packages, sizeof(*acct->delta_ns));
     acct->root.cells = calloc(acct->n_packages, sizeof(*acct->root.cells));
-    acct->stat_text = malloc(PROC_STAT_MAX);
-    if (acct->cpu_package == NULL || acct->busy_ns == NULL || acct->delta_ns == NULL ||
-        acct->root.cells == NULL || acct->stat_text == NULL)
+    if (acct->root.cells == NULL)
         return -ENOMEM;
-    (void)memcpy(acct->cpu_package, conf->topology->cpu_package, acct->n_cpus);
     bound_descriptors(acct);
-    return kw_path_join(acct->proc_stat, sizeof(acct->proc_stat), conf->procfs_root, "stat");
+    return 0;
 }
 
 static int cgroup_acct_open(const struct agent_accounting_conf *conf, void **ret,
@@ -496,7 +446,7 @@ static int cgroup_acct_open(const struct agent_accounting_conf *conf, void **ret
         r = sync_entries(acct);
     if (r < 0)
         return kw_err_set(err, r, "cgroup files: %s", strerror(-r));
-    (void)read_busy(acct);
+    agent_busy_read(&acct->busy); /* the zero of the system, beside that of the cgroups */
     acct->opened = true;
     *ret = KW_TAKE_PTR(self);
     return 0;
