@@ -1,2 +1,500 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/http_server.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/http_framing.h"
+#include "common/http_listen.h"
+#include "common/http_route.h"
+#include "common/http_watch.h"
+#include "common/num.h"
+
+/*
+ * libmicrohttpd does sockets, parsing and threads; this file makes it safe to stand on a cluster's
+ * network and fast enough for a scheduler that waits for every answer.
+ *
+ * A request passes four points: its target is logged raw (on_target), its head is complete
+ * (on_head: framing and limits are checked, the route is found), body bytes come (on_body), it is
+ * whole (on_end: the handler writes its answer). An answer of known size goes out with its head in
+ * one sendmsg. Each connection owns a buffer for the body and one for the answer, which keep their
+ * memory, so a steady stream of requests allocates nothing here; what grew beyond KEEP_BYTES is
+ * given back after the request.
+ *
+ * Where a request is refused before it was read whole the connection must end, but closing with
+ * unread bytes resets it and the client would not see why: such sockets linger (http_watch.c),
+ * which also holds the deadline of each phase. An unknown path or method is different: its body is
+ * passed over and the connection lives on.
+ *
+ * Stopping: the listening socket goes first, then requests at hand get STOP_NS to end, then the
+ * threads.
+ */
+
+/* What a connection's buffers may hold on to between requests: names of 15 000 nodes fit (0.7 MB).
+ */
+#define KEEP_BYTES (4u << 20)
+
+/* First reservation of a body; a client's Content-Length alone must not make us take more. */
+#define FIRST_BODY_BYTES (1u << 20)
+
+#define STOP_NS (5 * KW_NS_PER_S)
+
+enum stage { STAGE_IDLE, STAGE_TARGET, STAGE_BODY };
+
+struct kw_http_server {
+    struct MHD_Daemon *daemon;
+    struct kw_http_listen listener;
+    struct kw_http_watch *watch;
+    uint16_t port;
+    size_t max_body_bytes;
+    size_t max_header_bytes;
+    unsigned max_connections;
+    struct kw_http_route *routes; /* owned */
+    size_t n_routes;
+    _Atomic unsigned connections;
+    _Atomic unsigned in_flight;
+    _Atomic bool stopping;
+    pthread_mutex_t lock; /* with `idle`: waiting for in_flight to fall to 0 */
+    pthread_cond_t idle;
+};
+
+struct connection {
+    struct kw_http_peer peer;
+    struct kw_http_server *server;
+    struct kw_buf body;
+    struct kw_buf answer;
+    const char *target; /* raw, valid until decoding */
+    size_t target_len;
+    bool target_ok;
+    bool cut;        /* answered before the request was read: linger */
+    size_t received; /* bytes of the body so far, kept or not */
+    enum stage stage;
+    unsigned status; /* 200, or what to refuse with once the body is passed over */
+    const struct kw_http_route *route;
+    struct kw_http_allow allow; /* of a known path, for a 405 */
+};
+
+static struct connection *connection_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info == NULL ? NULL : info->socket_context;
+}
+
+static void enter_phase(struct connection *c)
+{
+    atomic_store_explicit(&c->peer.phase_ns, kw_now_ns(), memory_order_relaxed);
+}
+
+static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, socklen_t len)
+{
+    struct kw_http_server *server = cls;
+
+    (void)address;
+    (void)len;
+    return atomic_load(&server->connections) < server->max_connections ? MHD_YES : MHD_NO;
+}
+
+static void connection_opened(struct kw_http_server *server, struct MHD_Connection *mhd,
+                              void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct connection *c = calloc(1, sizeof(*c));
+
+    *context = c; /* NULL: the first request closes the connection */
+    if (c == NULL)
+        return;
+    c->server = server;
+    c->peer.fd = info->connect_fd;
+    enter_phase(c);
+    atomic_fetch_add(&server->connections, 1);
+    kw_http_watch_add(server->watch, &c->peer);
+}
+
+static void connection_closed(struct kw_http_server *server, void **context)
+{
+    struct connection *c = *context;
+    int unread = 0;
+
+    if (c == NULL)
+        return;
+    kw_http_watch_remove(server->watch, &c->peer);
+    if (c->cut || (ioctl(c->peer.fd, FIONREAD, &unread) == 0 && unread > 0))
+        kw_http_watch_linger(server->watch, c->peer.fd);
+    kw_buf_free(&c->body);
+    kw_buf_free(&c->answer);
+    free(c);
+    *context = NULL;
+    atomic_fetch_sub(&server->connections, 1);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        connection_opened(cls, mhd, context);
+    else
+        connection_closed(cls, context);
+}
+
+/* The request line has come. */
+static void *on_target(void *cls, const char *target, struct MHD_Connection *mhd)
+{
+    struct connection *c = connection_of(mhd);
+
+    (void)cls;
+    if (c == NULL)
+        return NULL;
+    c->stage = STAGE_TARGET;
+    c->target = target;
+    c->target_len = target == NULL ? 0 : strlen(target);
+    c->target_ok = kw_http_target_ok(target);
+    enter_phase(c);
+    return NULL;
+}
+
+static void trim(struct kw_buf *buf)
+{
+    if (buf->cap > KEEP_BYTES)
+        kw_buf_free(buf);
+    else
+        kw_buf_reset(buf);
+}
+
+/* The answer is out, or the request was given up. */
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **request,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct kw_http_server *server = cls;
+    struct connection *c = connection_of(mhd);
+
+    (void)request;
+    (void)code;
+    if (c == NULL)
+        return;
+    trim(&c->body);
+    trim(&c->answer);
+    enter_phase(c);
+    if (c->stage == STAGE_BODY && atomic_fetch_sub(&server->in_flight, 1) == 1 &&
+        atomic_load(&server->stopping)) {
+        (void)pthread_mutex_lock(&server->lock);
+        (void)pthread_cond_broadcast(&server->idle);
+        (void)pthread_mutex_unlock(&server->lock);
+    }
+    c->stage = STAGE_IDLE;
+}
+
+/* Queues an answer. @param bytes stay valid until the request is completed. */
+static enum MHD_Result queue(struct MHD_Connection *mhd, const struct kw_http_response *response,
+                             const char *bytes, size_t len, bool close_after)
+{
+    /* not copied: the buffer is the connection's own; the interface lacks a const */
+    struct MHD_Response *mhd_response =
+        MHD_create_response_from_buffer(len, (void *)(uintptr_t)bytes, MHD_RESPMEM_PERSISTENT);
+    enum MHD_Result result = MHD_NO;
+
+    if (mhd_response == NULL)
+        return MHD_NO;
+    if (MHD_add_response_header(mhd_response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                response->content_type) == MHD_YES &&
+        (response->allow == NULL || MHD_add_response_header(mhd_response, MHD_HTTP_HEADER_ALLOW,
+                                                            response->allow) == MHD_YES) &&
+        (!close_after ||
+         MHD_add_response_header(mhd_response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES))
+        result = MHD_queue_response(mhd, response->status, mhd_response);
+    MHD_destroy_response(mhd_response);
+    return result;
+}
+
+static const char *text_of(unsigned status)
+{
+    switch (status) {
+    case 400: return "400 malformed request\n";
+    case 404: return "404 no such path\n";
+    case 405: return "405 method not allowed here\n";
+    case 411: return "411 a body needs a Content-Length\n";
+    case 413: return "413 the body is too large\n";
+    case 431: return "431 the request head is too large\n";
+    case 501: return "501 transfer encoding not supported\n";
+    default: return "500 out of memory\n";
+    }
+}
+
+static enum MHD_Result refuse(struct connection *c, struct MHD_Connection *mhd, unsigned status,
+                              bool close_after)
+{
+    struct kw_http_response response = {.status = status,
+                                        .content_type = "text/plain; charset=utf-8",
+                                        .allow = status == 405 ? c->allow.text : NULL};
+    const char *text = text_of(status);
+
+    c->cut = c->cut || close_after;
+    return queue(mhd, &response, text, strlen(text), close_after);
+}
+
+static enum MHD_Result add_header(void *cls, enum MHD_ValueKind kind, const char *key,
+                                  size_t key_len, const char *value, size_t value_len)
+{
+    (void)kind;
+    kw_http_framing_header(cls, key, key_len, value, value_len);
+    return MHD_YES;
+}
+
+/* Checks the head. @return 0 or the status to refuse with; *ret_length is 0 without a
+ * Content-Length. */
+static unsigned check_head(const struct connection *c, struct MHD_Connection *mhd,
+                           const char *method, const char *version, uint64_t *ret_length)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    struct kw_http_framing framing;
+    unsigned refused;
+
+    if (info == NULL || !c->target_ok)
+        return 400;
+    if (info->header_size > c->server->max_header_bytes)
+        return 431;
+    kw_http_framing_begin(&framing, method, info->header_size, c->target, c->target_len, version);
+    (void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, add_header, &framing);
+    refused = kw_http_framing_verdict(&framing, strcmp(method, "POST") == 0,
+                                      strcmp(version, "HTTP/1.0") == 0);
+    if (refused != 0)
+        return refused;
+    *ret_length = 0;
+    if (framing.length != NULL &&
+        kw_parse_u64_span(framing.length, framing.length_len, 0, UINT64_MAX, ret_length) < 0)
+        return 400;
+    return *ret_length > c->server->max_body_bytes ? 413 : 0;
+}
+
+static enum MHD_Result on_head(struct connection *c, struct MHD_Connection *mhd, const char *url,
+                               const char *method, const char *version)
+{
+    uint64_t length = 0;
+    unsigned refused;
+
+    c->stage = STAGE_BODY;
+    c->received = 0;
+    atomic_fetch_add(&c->server->in_flight, 1);
+    kw_buf_reset(&c->body);
+    kw_buf_reset(&c->answer);
+    refused = check_head(c, mhd, method, version, &length);
+    if (refused != 0)
+        return refuse(c, mhd, refused, true);
+    c->status = kw_http_routes_find(c->server->routes, c->server->n_routes, method,
+                                    kw_http_path_of(url), &c->route, &c->allow);
+    if (c->status != 200) {
+        /* no use in inviting a body that is thrown away */
+        if (MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_EXPECT) != NULL)
+            return refuse(c, mhd, c->status, true);
+        return MHD_YES;
+    }
+    if (length > 0)
+        (void)kw_buf_reserve(&c->body, length < FIRST_BODY_BYTES ? length : FIRST_BODY_BYTES);
+    return MHD_YES;
+}
+
+static enum MHD_Result on_body(struct connection *c, const char *bytes, size_t *len)
+{
+    const size_t max = c->server->max_body_bytes;
+
+    /* Only a chunked body can pass the limit. An answer can be queued at its end alone, so the rest
+     * is passed over; one that does not end is cut off. */
+    if (c->received > max && c->received - max > max)
+        return MHD_NO;
+    c->received += *len;
+    if (c->status == 200 && c->received <= max)
+        (void)kw_buf_add(&c->body, bytes, *len);
+    *len = 0;
+    return MHD_YES;
+}
+
+static enum MHD_Result on_end(struct connection *c, struct MHD_Connection *mhd, const char *url,
+                              const char *method)
+{
+    struct kw_http_response response = {
+        .status = 200, .content_type = "text/plain; charset=utf-8", .body = &c->answer};
+    struct kw_http_request request = {
+        .method = method,
+        .path = kw_http_path_of(url),
+        .body = c->body.data == NULL ? "" : c->body.data,
+        .body_len = c->body.len,
+        .accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
+        .connection = mhd,
+    };
+
+    enter_phase(c);
+    if (c->status != 200)
+        return refuse(c, mhd, c->status, false);
+    if (c->received > c->server->max_body_bytes)
+        return refuse(c, mhd, 413, true);
+    if (c->body.failed)
+        return refuse(c, mhd, 500, true);
+    c->route->handler(c->route->user, &request, &response);
+    if (response.static_body != NULL)
+        return queue(mhd, &response, response.static_body, response.static_len, false);
+    if (c->answer.failed)
+        return refuse(c, mhd, 500, true);
+    return queue(mhd, &response, c->answer.data == NULL ? "" : c->answer.data, c->answer.len,
+                 false);
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *url,
+                                  const char *method, const char *version, const char *bytes,
+                                  size_t *len, void **request)
+{
+    struct connection *c = connection_of(mhd);
+
+    (void)cls;
+    (void)request;
+    if (c == NULL)
+        return MHD_NO;
+    if (c->stage != STAGE_BODY)
+        return on_head(c, mhd, url, method, version);
+    if (*len > 0)
+        return on_body(c, bytes, len);
+    return on_end(c, mhd, url, method);
+}
+
+static int start_daemon(struct kw_http_server *server, const struct kw_http_server_conf *conf)
+{
+    /* half of it is the first read buffer, which then holds a whole head; the rest is for header
+     * records (64 bytes each) and the head of the answer */
+    size_t pool_bytes = 2 * conf->max_header_bytes + 4096;
+    struct MHD_OptionItem options[] = {
+        {MHD_OPTION_LISTEN_SOCKET, server->listener.fd, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)pool_bytes, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)conf->timeout_s, NULL},
+        /* per thread; the limit in all is kept by on_accept */
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)conf->max_connections * conf->threads, NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_target, server},
+        {conf->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, (intptr_t)conf->threads,
+         NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    sigset_t all;
+    sigset_t before;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
+    errno = 0;
+    server->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, on_accept, server,
+                         on_request, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (server->daemon == NULL)
+        return errno != 0 ? -errno : -ENOMEM;
+    return 0;
+}
+
+static int check_conf(const struct kw_http_server_conf *conf, struct kw_err *err)
+{
+    if (conf->threads < 1 || conf->threads > 64)
+        return kw_err_set(err, -EINVAL, "HTTP server: 1 to 64 threads, not %u", conf->threads);
+    if (conf->max_header_bytes < 1024 || conf->max_header_bytes > 65536)
+        return kw_err_set(err, -EINVAL, "HTTP server: heads of 1 KiB to 64 KiB, not %zu bytes",
+                          conf->max_header_bytes);
+    if (conf->timeout_s == 0 || conf->max_connections == 0)
+        return kw_err_set(err, -EINVAL, "HTTP server: time-out and connection limit must not be 0");
+    return 0;
+}
+
+int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_server **ret,
+                         struct kw_err *err)
+{
+    kw_cleanup(kw_http_server_free) struct kw_http_server *server = NULL;
+    int rc = check_conf(conf, err);
+
+    if (rc < 0)
+        return rc;
+    server = calloc(1, sizeof(*server));
+    if (server == NULL)
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    server->listener.fd = -1;
+    server->max_body_bytes = conf->max_body_bytes;
+    server->max_header_bytes = conf->max_header_bytes;
+    server->max_connections = conf->max_connections;
+    (void)pthread_mutex_init(&server->lock, NULL);
+    (void)pthread_cond_init(&server->idle, NULL);
+    rc = kw_http_routes_copy(conf->routes, conf->n_routes, &server->routes);
+    if (rc < 0)
+        return kw_err_set(err, rc, "out of memory");
+    server->n_routes = conf->n_routes;
+    rc = kw_http_listen_open(conf->listen, &server->listener, err);
+    if (rc < 0)
+        return rc;
+    server->port = server->listener.port;
+    rc = kw_http_watch_start(conf->timeout_s, &server->watch);
+    if (rc == 0)
+        rc = start_daemon(server, conf);
+    if (rc < 0)
+        return kw_err_set(err, rc, "cannot serve HTTP on %s: %s", conf->listen, strerror(-rc));
+    *ret = KW_TAKE_PTR(server);
+    return 0;
+}
+
+/* Waits until no request is at hand, STOP_NS at most. */
+static void wait_idle(struct kw_http_server *server)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)(STOP_NS / KW_NS_PER_S);
+    (void)pthread_mutex_lock(&server->lock);
+    atomic_store(&server->stopping, true);
+    while (atomic_load(&server->in_flight) > 0) {
+        if (pthread_cond_timedwait(&server->idle, &server->lock, &until) != 0)
+            break;
+    }
+    (void)pthread_mutex_unlock(&server->lock);
+}
+
+void kw_http_server_free(struct kw_http_server **server)
+{
+    struct kw_http_server *s = *server;
+
+    if (s == NULL)
+        return;
+    if (s->daemon != NULL) {
+        if (MHD_quiesce_daemon(s->daemon) == MHD_INVALID_SOCKET)
+            s->listener.fd = -1; /* closed by MHD_stop_daemon then */
+        kw_http_listen_close(&s->listener);
+        wait_idle(s);
+        MHD_stop_daemon(s->daemon);
+    }
+    kw_http_listen_close(&s->listener);
+    kw_http_watch_free(&s->watch);
+    kw_http_routes_free(&s->routes, s->n_routes);
+    (void)pthread_mutex_destroy(&s->lock);
+    (void)pthread_cond_destroy(&s->idle);
+    free(s);
+    *server = NULL;
+}
+
+uint16_t kw_http_server_port(const struct kw_http_server *server)
+{
+    return server->port;
+}
+
+const char *kw_http_request_query(const struct kw_http_request *request, const char *name)
+{
+    const char *value = NULL;
+
+    if (MHD_lookup_connection_value_n(request->connection, MHD_GET_ARGUMENT_KIND, name,
+                                      strlen(name), &value, NULL) != MHD_YES)
+        return NULL;
+    return value == NULL ? "" : value; /* "?name" without a value */
+}

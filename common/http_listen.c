@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/http_listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/num.h"
+
+/* Connections the kernel completes for us while all threads are busy; its own default since
+ * Linux 5.4. */
+#define BACKLOG 4096
+
+/* Owner and group may connect to a unix socket. */
+#define UNIX_MODE 0660
+
+static void set_option(int fd, int level, int name, int value)
+{
+    (void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+/* Binds and listens. @return the descriptor or -errno. */
+static int open_address(const struct sockaddr *address, socklen_t len)
+{
+    kw_cleanup_close int fd =
+        socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -errno;
+    if (address->sa_family != AF_UNIX) {
+        set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1); /* accepted sockets inherit it */
+    }
+    if (address->sa_family == AF_INET6)
+        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    if (bind(fd, address, len) < 0 || listen(fd, BACKLOG) < 0)
+        return -errno;
+    return KW_TAKE_FD(fd);
+}
+
+static uint16_t port_of(int fd)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t len = sizeof(address);
+
+    if (getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+        return 0;
+    if (address.ss_family == AF_INET6)
+        return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
+    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+}
+
+static int cannot_listen(struct kw_err *err, const char *text, int code)
+{
+    if (code == -EADDRINUSE)
+        return kw_err_set(err, code,
+                          "cannot listen on %s: the address is in use by another process", text);
+    return kw_err_set(err, code, "cannot listen on %s: %s", text, strerror(-code));
+}
+
+/* Every address: v6 with v4 inside it, or v4 alone where the kernel has no v6. */
+static int open_any(uint16_t port)
+{
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = open_address((struct sockaddr *)&v6, sizeof(v6));
+
+    if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)
+        fd = open_address((struct sockaddr *)&v4, sizeof(v4));
+    return fd;
+}
+
+/* A named or numeric host. @param host without brackets. */
+static int open_host(const char *text, const char *host, const char *port, struct kw_err *err)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int rc = getaddrinfo(host, port, &hints, &found);
+    int fd = -EADDRNOTAVAIL;
+
+    if (rc != 0)
+        return kw_err_set(err, -EINVAL, "cannot listen on %s: %s", text, gai_strerror(rc));
+    for (const struct addrinfo *at = found; at != NULL && fd < 0; at = at->ai_next)
+        fd = open_address(at->ai_addr, at->ai_addrlen);
+    freeaddrinfo(found);
+    return fd < 0 ? cannot_listen(err, text, fd) : fd;
+}
+
+static int open_tcp(const char *text, struct kw_http_listen *ret, struct kw_err *err)
+{
+    const char *colon = strrchr(text, ':');
+    char host[256]; /* a DNS name has at most 253 bytes */
+    const char *name = text;
+    uint64_t port;
+    size_t len;
+    int fd;
+
+    if (colon == NULL || kw_parse_u64(colon + 1, 0, UINT16_MAX, &port) < 0)
+        return kw_err_set(err, -EINVAL,
+                          "listen address '%s': expected ADDRESS:PORT, :PORT or unix:/path", text);
+    len = (size_t)(colon - text);
+    if (len >= 2 && text[0] == '[' && colon[-1] == ']') {
+        name++;
+        len -= 2;
+    } else if (memchr(text, ':', len) != NULL) {
+        return kw_err_set(err, -EINVAL,
+                          "listen address '%s': an IPv6 address needs brackets, [::1]:PORT", text);
+    }
+    if (len >= sizeof(host))
+        return kw_err_set(err, -EINVAL, "listen address '%s': the host is too long", text);
+    memcpy(host, name, len);
+    host[len] = '\0';
+    if (len == 0) {
+        fd = open_any((uint16_t)port);
+        if (fd < 0)
+            return cannot_listen(err, text, fd);
+    } else {
+        fd = open_host(text, host, colon + 1, err);
+        if (fd < 0)
+            return fd;
+    }
+    *ret = (struct kw_http_listen){.fd = fd, .port = port_of(fd)};
+    return 0;
+}
+
+/* Whether a process accepts connections on this socket. */
+static bool is_alive(const struct sockaddr_un *address)
+{
+    kw_cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return true; /* unknown: leave it alone */
+    return connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+           errno != ECONNREFUSED;
+}
+
+static int open_unix(const char *text, const char *path, struct kw_http_listen *ret,
+                     struct kw_err *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    kw_cleanup_free char *copy = NULL;
+    struct stat info;
+    int fd;
+
+    if (len == 0 || len >= sizeof(address.sun_path))
+        return kw_err_set(err, -EINVAL, "listen address '%s': the path must have 1 to %zu bytes",
+                          text, sizeof(address.sun_path) - 1);
+    memcpy(address.sun_path, path, len);
+    copy = strdup(path);
+    if (copy == NULL)
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    fd = open_address((struct sockaddr *)&address, sizeof(address));
+    if (fd == -EADDRINUSE && lstat(path, &info) == 0 && S_ISSOCK(info.st_mode) &&
+        !is_alive(&address)) {
+        (void)unlink(path); /* left behind by a process that was killed */
+        fd = open_address((struct sockaddr *)&address, sizeof(address));
+    }
+    if (fd < 0)
+        return cannot_listen(err, text, fd);
+    (void)chmod(path, UNIX_MODE);
+    *ret = (struct kw_http_listen){.fd = fd, .unix_path = KW_TAKE_PTR(copy)};
+    return 0;
+}
+
+int kw_http_listen_open(const char *text, struct kw_http_listen *ret, struct kw_err *err)
+{
+    if (strncmp(text, "unix:", 5) == 0)
+        return open_unix(text, text + 5, ret, err);
+    return open_tcp(text, ret, err);
+}
+
+void kw_http_listen_close(struct kw_http_listen *listener)
+{
+    if (listener->fd >= 0)
+        (void)close(listener->fd);
+    listener->fd = -1;
+    if (listener->unix_path != NULL)
+        (void)unlink(listener->unix_path);
+    free(listener->unix_path);
+    listener->unix_path = NULL;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/*
+ * Deadlines and orderly closing of connections, for http_server.c only.
+ */
+
+struct kw_http_watch;
+
+/** One connection; part of its owner's structure. */
+struct kw_http_peer {
+    int fd;
+    _Atomic uint64_t phase_ns; /**< kw_now_ns when it began to wait, to receive, or to send */
+    struct kw_http_peer *prev, *next;
+};
+
+/** Starts the watching thread. @param timeout_s longest any phase may last. @return 0 or -errno. */
+int kw_http_watch_start(unsigned timeout_s, struct kw_http_watch **ret);
+
+/** Ends the thread; no peer may be left. */
+void kw_http_watch_free(struct kw_http_watch **watch);
+
+/** Begins to watch a connection. `peer->fd` stays open until it is removed. */
+void kw_http_watch_add(struct kw_http_watch *watch, struct kw_http_peer *peer);
+void kw_http_watch_remove(struct kw_http_watch *watch, struct kw_http_peer *peer);
+
+/**
+ * Keeps a socket that was shut down for writing open for a moment and swallows what the client
+ * still sends: closing with unread bytes makes the kernel reset the connection, and the client
+ * loses the answer that says why. `fd` is duplicated.
+ */
+void kw_http_watch_linger(struct kw_http_watch *watch, int fd);
