@@ -8,7 +8,8 @@
 #define WIDTH  90 /* readable on every terminal; wider lines are hard to follow */
 #define INDENT 8
 
-/* Prints words with line breaks at WIDTH; a line feed in the text is kept. */
+/* Prints words with line breaks at WIDTH; a line feed in the text is kept, a tab is a blank that
+ * holds together. */
 static void print_wrapped(FILE *out, const char *text, int indent)
 {
     int column = 0;
@@ -32,7 +33,9 @@ static void print_wrapped(FILE *out, const char *text, int indent)
             column = indent;
         else
             column++;
-        (void)fprintf(out, "%*s%.*s", column == indent ? indent : 1, "", len, text);
+        (void)fprintf(out, "%*s", column == indent ? indent : 1, "");
+        for (int i = 0; i < len; i++)
+            (void)fputc(text[i] == '\t' ? ' ' : text[i], out);
         column += len;
         text += len;
     }
@@ -48,10 +51,10 @@ static void print_facts(const struct kw_conf_option *option, FILE *out)
     kw_conf_range_text(option, range, sizeof(range));
     bool show_range = range[0] != '\0' && option->type != KW_CONF_BOOL;
     const char *def = option->def != NULL && option->def[0] != '\0' ? option->def : "none";
-    (void)snprintf(line, sizeof(line), "[default: %s%s%s%s%s%s%s]", def,
-                   show_range ? "; allowed: " : "", show_range ? range : "",
-                   option->env != NULL ? "; env: " : "", option->env != NULL ? option->env : "",
-                   option->key != NULL ? "; file: " : "", option->key != NULL ? option->key : "");
+    (void)snprintf(line, sizeof(line), "[default:\t%s%s%s%s%s%s%s]", def,
+                   show_range ? "; allowed:\t" : "", show_range ? range : "",
+                   option->env != NULL ? "; env:\t" : "", option->env != NULL ? option->env : "",
+                   option->key != NULL ? "; file:\t" : "", option->key != NULL ? option->key : "");
     print_wrapped(out, line, INDENT);
 }
 
