@@ -94,39 +94,6 @@ struct kw_http_client *kw_kube_http(struct kw_kube *kube)
     return kube->http;
 }
 
-int kw_kube_status_error(const char *method, const char *server, const char *path, unsigned status,
-                         const char *body, size_t len, struct kw_err *err)
-{
-    struct kw_kube_status said;
-    int code;
-
-    switch (status) {
-    case 401:
-    case 403: code = -EACCES; break;
-    case 404: code = -ENOENT; break;
-    case 409: code = -EEXIST; break;
-    default: code = -EREMOTEIO; break;
-    }
-    kw_kube_status_parse(body, len, &said);
-    return kw_err_set(err, code, "%s %s%.*s: %u%s%s", method, server, (int)strcspn(path, "?"), path,
-                      status, said.message[0] != '\0' ? ": " : "", said.message);
-}
-
-int kw_kube_url_encode(struct kw_buf *url, const char *text)
-{
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-
-    while (*text != '\0') {
-        size_t n = strspn(text, plain);
-        (void)kw_buf_add(url, text, n);
-        text += n;
-        if (*text != '\0')
-            (void)kw_buf_addf(url, "%%%02X", (unsigned char)*text++);
-    }
-    return url->failed ? -ENOMEM : 0;
-}
-
 /* @param ret_status the HTTP status where one came, else 0 */
 static int request(struct kw_kube *kube, const struct kw_http_call *call, unsigned *ret_status,
                    struct kw_buf *ret_body, struct kw_err *err)

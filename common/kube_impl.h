@@ -79,6 +79,21 @@ struct kw_kube_line {
 /** @return 0; -EPROTO with the cause. */
 int kw_kube_cut_line(const char *bytes, size_t len, struct kw_kube_line *ret, struct kw_err *err);
 
+/** Puts lines together from the pieces in which they arrive. Zero-initialised is empty. */
+struct kw_kube_lines {
+    struct kw_buf buf;
+    size_t scanned; /**< bytes of `buf` that hold no newline */
+};
+
+/** One line without its end. @return 0 go on; anything else ends kw_kube_lines_feed with it. */
+typedef int (*kw_kube_line_fn)(void *user, const char *bytes, size_t len);
+
+/** Takes bytes and calls `fn` for each line that is complete, but for empty ones. @return 0; what
+ * fn returned; -EFBIG a line above 32 MiB; -ENOMEM. */
+int kw_kube_lines_feed(struct kw_kube_lines *lines, const char *bytes, size_t len,
+                       kw_kube_line_fn fn, void *user);
+void kw_kube_lines_free(struct kw_kube_lines *lines);
+
 /** What a Status object says, fit for a log line. */
 struct kw_kube_status {
     unsigned code; /**< 0 where it says none */

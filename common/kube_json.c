@@ -19,6 +19,8 @@
 
 /* A continue token is some 200 bytes; kube-apiserver bounds the request line far below this. */
 #define CONTINUE_MAX_BYTES 65536
+/* etcd takes objects of 1.5 MiB; escapes and managed fields of JSON may make more of it. */
+#define MAX_LINE_BYTES     (32u << 20)
 /* A Status is small; a larger error body comes from something else (a proxy's page). */
 #define STATUS_MAX_BYTES   65536
 
@@ -26,6 +28,19 @@ static int malformed(struct kw_err *err, const char *what, const struct kw_json 
 {
     return kw_err_set(err, -EPROTO, "%s: %s", what,
                       json->error != NULL ? json->error : "no such object");
+}
+
+/* The value that comes next, whole; of a STRING what is between its quotes. */
+static enum kw_json_type value_of(struct kw_json *json, struct kw_json_token *ret)
+{
+    enum kw_json_type type = kw_json_skip(json, ret);
+
+    if (type == KW_JSON_STRING) {
+        ret->at++;
+        ret->len -= 2;
+        ret->escaped = memchr(ret->at, '\\', ret->len) != NULL;
+    }
+    return type;
 }
 
 /* A STRING as text; "" stays NULL. @return 0; -EPROTO no string or longer than `max`; -ENOMEM */
@@ -59,7 +74,7 @@ static int cut_metadata(const struct kw_json_token *span, struct kw_kube_page *p
     if (kw_json_next(&json, &key) != KW_JSON_OBJECT)
         return -EPROTO;
     while (r == 0 && kw_json_next(&json, &key) == KW_JSON_KEY) {
-        if (kw_json_skip(&json, &value) == KW_JSON_ERROR)
+        if (value_of(&json, &value) == KW_JSON_ERROR)
             return -EPROTO;
         if (value.type == KW_JSON_NULL)
             continue;
@@ -145,7 +160,7 @@ static int version_of(const char *bytes, size_t len, char out[static KW_KUBE_VER
     if (kw_json_next(&json, &key) != KW_JSON_OBJECT)
         return -EPROTO;
     while (page.version == NULL && kw_json_next(&json, &key) == KW_JSON_KEY) {
-        if (kw_json_skip(&json, &value) == KW_JSON_ERROR)
+        if (value_of(&json, &value) == KW_JSON_ERROR)
             return -EPROTO;
         if (!kw_json_equals(&key, "metadata", false))
             continue;
@@ -172,7 +187,7 @@ int kw_kube_cut_line(const char *bytes, size_t len, struct kw_kube_line *ret, st
     if (kw_json_next(&json, &key) != KW_JSON_OBJECT)
         return malformed(err, "watch event", &json);
     while ((type = kw_json_next(&json, &key)) == KW_JSON_KEY) {
-        if (kw_json_skip(&json, &value) == KW_JSON_ERROR)
+        if (value_of(&json, &value) == KW_JSON_ERROR)
             return malformed(err, "watch event", &json);
         if (kw_json_equals(&key, "object", false) && value.type == KW_JSON_OBJECT) {
             line.object = value.at;
@@ -213,4 +228,76 @@ void kw_kube_status_parse(const char *bytes, size_t len, struct kw_kube_status *
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = ' ';
     json_decref(root);
+}
+
+int kw_kube_status_error(const char *method, const char *server, const char *path, unsigned status,
+                         const char *body, size_t len, struct kw_err *err)
+{
+    struct kw_kube_status said;
+    int code;
+
+    switch (status) {
+    case 401:
+    case 403: code = -EACCES; break;
+    case 404: code = -ENOENT; break;
+    case 409: code = -EEXIST; break;
+    default: code = -EREMOTEIO; break;
+    }
+    kw_kube_status_parse(body, len, &said);
+    return kw_err_set(err, code, "%s %s%.*s: %u%s%s", method, server, (int)strcspn(path, "?"), path,
+                      status, said.message[0] != '\0' ? ": " : "", said.message);
+}
+
+int kw_kube_url_encode(struct kw_buf *url, const char *text)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+
+    while (*text != '\0') {
+        size_t n = strspn(text, plain);
+        (void)kw_buf_add(url, text, n);
+        text += n;
+        if (*text != '\0')
+            (void)kw_buf_addf(url, "%%%02X", (unsigned char)*text++);
+    }
+    return url->failed ? -ENOMEM : 0;
+}
+
+int kw_kube_lines_feed(struct kw_kube_lines *lines, const char *bytes, size_t len,
+                       kw_kube_line_fn fn, void *user)
+{
+    struct kw_buf *buf = &lines->buf;
+    size_t begin = 0;
+    int r = 0;
+
+    if (len == 0)
+        return 0;
+    if (len > MAX_LINE_BYTES - buf->len)
+        return -EFBIG;
+    if (kw_buf_add(buf, bytes, len) < 0)
+        return -ENOMEM;
+    while (r == 0) {
+        const char *newline = memchr(buf->data + lines->scanned, '\n', buf->len - lines->scanned);
+        if (newline == NULL) {
+            lines->scanned = buf->len;
+            break;
+        }
+        size_t end = (size_t)(newline - buf->data);
+        if (end > begin)
+            r = fn(user, buf->data + begin, end - begin);
+        begin = end + 1;
+        lines->scanned = begin;
+    }
+    if (begin > 0) {
+        memmove(buf->data, buf->data + begin, buf->len - begin);
+        buf->len -= begin;
+        lines->scanned -= begin;
+    }
+    return r;
+}
+
+void kw_kube_lines_free(struct kw_kube_lines *lines)
+{
+    kw_buf_free(&lines->buf);
+    lines->scanned = 0;
 }

@@ -43,10 +43,11 @@
 #define BACKOFF_MAX_MS   30000
 /* A stream that lived so long was a good one, even if nothing happened on it. */
 #define GOOD_STREAM_NS   (5 * KW_NS_PER_S)
-/* etcd takes objects of 1.5 MiB; escapes and managed fields of JSON may make more of it. */
-#define MAX_LINE_BYTES   (32u << 20)
 /* A refused version is tried again, as the server may lag behind; then the list is read anew. */
 #define MAX_REFUSALS     3
+
+/* Beyond that it is no Status object. */
+#define MAX_REFUSAL_BYTES 65536
 
 #define HTTP_GONE 410
 
@@ -68,10 +69,10 @@ struct kw_kube_watch {
     struct kw_backoff backoff;
     unsigned refusals;
     bool down;
-    struct kw_buf line; /* an event that has not ended yet */
-    size_t scanned;     /* bytes of `line` that hold no newline */
-    unsigned events;    /* of the stream in progress, bookmarks included */
-    int line_result;    /* why the stream was ended by us: 0, -ESTALE list anew, -errno */
+    struct kw_kube_lines lines;
+    struct kw_buf refusal; /* body of a status that is not 200 */
+    unsigned events;       /* of the stream in progress, bookmarks included */
+    int line_result;       /* why the stream was ended by us: 0, -ESTALE list anew, -errno */
     struct kw_err line_err;
 };
 
@@ -121,13 +122,14 @@ static int list(struct kw_kube_watch *watch, struct kw_err *err)
 /* ---- watch ---- */
 
 /* @return 0; -ESTALE the version is gone; -errno with line_err */
-static int on_line(struct kw_kube_watch *watch, const char *bytes, size_t len)
+static int on_line(void *user, const char *bytes, size_t len)
 {
     static const enum kw_kube_event events[] = {
         [KW_KUBE_LINE_ADDED] = KW_KUBE_ADDED,
         [KW_KUBE_LINE_MODIFIED] = KW_KUBE_MODIFIED,
         [KW_KUBE_LINE_DELETED] = KW_KUBE_DELETED,
     };
+    struct kw_kube_watch *watch = user;
     struct kw_kube_status said;
     struct kw_kube_line line;
     int r = kw_kube_cut_line(bytes, len, &line, &watch->line_err);
@@ -149,35 +151,7 @@ static int on_line(struct kw_kube_watch *watch, const char *bytes, size_t len)
     watch->events++;
     if (line.type != KW_KUBE_LINE_BOOKMARK)
         tell(watch, events[line.type], line.object, line.object_len);
-    return 0;
-}
-
-/* Takes every complete line out of the buffer. */
-static int on_lines(struct kw_kube_watch *watch)
-{
-    struct kw_buf *buf = &watch->line;
-    size_t begin = 0;
-    int r = 0;
-
-    for (;;) {
-        const char *from = buf->data + watch->scanned;
-        const char *newline = memchr(from, '\n', buf->len - watch->scanned);
-        if (newline == NULL)
-            break;
-        size_t end = (size_t)(newline - buf->data);
-        watch->scanned = end + 1;
-        if (end > begin && !(end == begin + 1 && buf->data[begin] == '\r'))
-            r = on_line(watch, buf->data + begin, end - begin);
-        begin = end + 1;
-        if (r < 0 || atomic_load(&watch->stop))
-            break;
-    }
-    if (begin > 0) {
-        memmove(buf->data, buf->data + begin, buf->len - begin);
-        buf->len -= begin;
-    }
-    watch->scanned = buf->len;
-    return r;
+    return atomic_load(&watch->stop) ? -ECANCELED : 0;
 }
 
 static bool on_bytes(void *user, unsigned status, const char *bytes, size_t len)
@@ -186,15 +160,13 @@ static bool on_bytes(void *user, unsigned status, const char *bytes, size_t len)
 
     if (atomic_load(&watch->stop))
         return false;
-    if (len == 0)
-        return true;
-    if (len > MAX_LINE_BYTES - watch->line.len || kw_buf_add(&watch->line, bytes, len) < 0) {
-        watch->line_result = kw_err_set(&watch->line_err, -EFBIG, "watch: an event is too large");
-        return false;
-    }
-    if (status != 200)
-        return true; /* a Status object, read when it is complete */
-    watch->line_result = on_lines(watch);
+    if (status != 200) /* a Status object, read when it is complete */
+        return watch->refusal.len + len <= MAX_REFUSAL_BYTES &&
+               kw_buf_add(&watch->refusal, bytes, len) == 0;
+    watch->line_result = kw_kube_lines_feed(&watch->lines, bytes, len, on_line, watch);
+    if (watch->line_result == -EFBIG || watch->line_result == -ENOMEM)
+        (void)kw_err_set(&watch->line_err, watch->line_result, "watch: an event is too large: %s",
+                         strerror(-watch->line_result));
     return watch->line_result == 0;
 }
 
@@ -213,9 +185,9 @@ static int watch_url(const struct kw_kube_watch *watch, struct kw_buf *url)
 /* The stream ended with a status that is not 200. */
 static int refused(struct kw_kube_watch *watch, unsigned status, struct kw_err *err)
 {
-    const char *body = watch->line.data != NULL ? watch->line.data : "";
+    const char *body = watch->refusal.data != NULL ? watch->refusal.data : "";
     int r = kw_kube_status_error("WATCH", kw_kube_server(watch->kube), watch->path, status, body,
-                                 watch->line.len, err);
+                                 watch->refusal.len, err);
 
     if (status == HTTP_GONE)
         return -ESTALE;
@@ -232,8 +204,8 @@ static int stream(struct kw_kube_watch *watch, struct kw_err *err)
 
     if (watch_url(watch, &url) < 0)
         return kw_err_set(err, -ENOMEM, "watch: out of memory");
-    kw_buf_free(&watch->line); /* the room of one large event is not kept for ever */
-    watch->scanned = 0;
+    kw_kube_lines_free(&watch->lines); /* the room of one large event is not kept for ever */
+    kw_buf_reset(&watch->refusal);
     watch->events = 0;
     watch->line_result = 0;
     const struct kw_http_call call = {
@@ -244,7 +216,7 @@ static int stream(struct kw_kube_watch *watch, struct kw_err *err)
         if (err != NULL)
             *err = watch->line_err;
         r = watch->line_result;
-    } else if (r == 0 && status != 200) {
+    } else if ((r == 0 || r == -ECANCELED) && status != 0 && status != 200) {
         r = refused(watch, status, err);
     } else if (r == -ETIMEDOUT && status == 200) {
         r = 0; /* silent: perhaps half-open; opened again, and if that fails, it is a failure */
@@ -352,7 +324,8 @@ static void release(struct kw_kube_watch **watch)
     kw_kube_free(&(*watch)->kube);
     (void)pthread_mutex_destroy(&(*watch)->mutex);
     (void)pthread_cond_destroy(&(*watch)->wake);
-    kw_buf_free(&(*watch)->line);
+    kw_kube_lines_free(&(*watch)->lines);
+    kw_buf_free(&(*watch)->refusal);
     free((*watch)->version);
     free((*watch)->path);
     free((*watch)->query);
