@@ -6,15 +6,18 @@
 
 /*
  * How the energy of one domain in one window is split. The interface is final: methods (CPU-time
- * ratio now; instruction ratio, counter regression and the joint Kalman filter later) stand behind one table of
- * functions and are told apart by name in every sample. Pure: no clock, no log, no file.
+ * ratio now; instruction ratio, counter regression and the joint Kalman filter later) stand behind
+ * one table of functions and are told apart by name in every sample. Pure: no clock, no log, no
+ * file.
  */
 
-/** What one workload did on the domain's package in the window. A feature that the machine lacks is 0 for all. */
+/** What one workload did on the domain's package in the window. A feature that the machine lacks is
+ * 0 for all. */
 struct agent_features {
-    uint64_t workload;     /**< stable number of the workload within the agent's life: state is kept under it */
-    uint64_t cpu_ns;       /**< on-CPU time */
-    uint64_t shared_ns;    /**< part of cpu_ns with the SMT sibling busy */
+    uint64_t workload;  /**< stable number of the workload within the agent's life: state is kept
+                           under it */
+    uint64_t cpu_ns;    /**< on-CPU time */
+    uint64_t shared_ns; /**< part of cpu_ns with the SMT sibling busy */
     uint64_t cycles;
     uint64_t instructions;
     uint64_t llc_misses;
@@ -27,7 +30,7 @@ struct agent_share {
 };
 
 struct agent_window {
-    unsigned domain;       /**< number of the domain within the agent's life: state is kept under it */
+    unsigned domain; /**< number of the domain within the agent's life: state is kept under it */
     uint64_t interval_ns;
     uint64_t measured_uj;
     uint64_t idle_prior_mw; /**< class prior or configured idle power of the domain */
@@ -37,9 +40,9 @@ struct agent_window {
 
 struct agent_split {
     uint64_t idle_uj;
-    uint64_t unattributed_uj;  /**< what no rule could place; 0 in a window with any CPU time */
+    uint64_t unattributed_uj; /**< what no rule could place; 0 in a window with any CPU time */
     uint64_t idle_mw, idle_sigma_mw; /**< the method's present idea of idle power */
-    struct agent_share *shares; /**< n, the caller's */
+    struct agent_share *shares;      /**< n, the caller's */
 };
 
 struct agent_attribution_ops {
@@ -57,8 +60,9 @@ struct agent_attribution_ops {
 extern const struct agent_attribution_ops *const agent_attributions[];
 
 /**
- * Splits `total` in proportion to `weights` by largest remainder (Hamilton): integers that add up to
- * total exactly. All weights 0: nothing is given. Products are 128 bit. @param n entries of weights and ret.
+ * Splits `total` in proportion to `weights` by largest remainder (Hamilton): integers that add up
+ * to total exactly. All weights 0: nothing is given. Products are 128 bit. @param n entries of
+ * weights and ret.
  * @param scratch n entries. @return what was given: total, or 0.
  */
 uint64_t agent_apportion(uint64_t total, const uint64_t *weights, size_t n, uint64_t *ret,
