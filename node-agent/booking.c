@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cell per cgroup remembers what of its CPU time is booked. Time that a reading shows for a key
+ * for the first time is new as a whole: the accounting counts from its own start, and what was
+ * there at the first reading was taken as the baseline.
+ *
+ * Life of a cgroup:
+ *   in the tree             its cell refers to a workload, also before it has run
+ *   directory gone          two more samples, so that its last slices arrive; then the accounting,
+ * the tree and the workload let go of it never in the tree       it lived shorter than a look at
+ * the tree takes, or the tree cannot be seen from here: the system's. If it has not moved for
+ * FORGET_NS the accounting drops it, or a fork storm of short containers would fill the map.
+ *
+ * A count that falls has no meaning; it becomes the new base and books nothing.
+ */
+#include "node-agent/booking.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "node-agent/cells.h"
+
+#define GONE_SWEEPS 2
+#define FORGET_NS   (60 * KW_NS_PER_S)
+
+struct agent_booking {
+    struct agent_booking_conf conf;
+    struct agent_cells *cells;
+    uint64_t *forget; /* keys to let go of in this sample */
+    size_t n_forget, cap_forget;
+    uint64_t delta_ns[AGENT_PACKAGES_MAX];
+    /* of the sample at hand, for the walk over the cgroups */
+    uint64_t now_ns;
+    int64_t now_unix_ms;
+    int error;
+};
+
+int agent_booking_new(const struct agent_booking_conf *conf, struct agent_booking **ret)
+{
+    struct agent_booking *booking = calloc(1, sizeof(*booking));
+
+    if (booking == NULL)
+        return -ENOMEM;
+    booking->conf = *conf;
+    if (booking->conf.n_packages > AGENT_PACKAGES_MAX)
+        booking->conf.n_packages = AGENT_PACKAGES_MAX;
+    int rc = agent_cells_new(booking->conf.n_packages, &booking->cells);
+    if (rc < 0) {
+        free(booking);
+        return rc;
+    }
+    *ret = booking;
+    return 0;
+}
+
+void agent_booking_free(struct agent_booking **booking)
+{
+    struct agent_booking *owned = KW_TAKE_PTR(*booking);
+
+    if (owned == NULL)
+        return;
+    agent_cells_free(&owned->cells);
+    free(owned->forget);
+    free(owned);
+}
+
+/** What row `i` adds per package. @return whether anything moved. */
+static bool row_delta(struct agent_booking *booking, const struct agent_usage *usage, size_t i,
+                      const struct agent_cell *cell)
+{
+    bool moved = false;
+
+    for (unsigned p = 0; p < booking->conf.n_packages; p++) {
+        uint64_t now = p < usage->n_packages ? usage->cpu_ns[i * usage->n_packages + p] : 0;
+        uint64_t before = cell != NULL ? cell->prev_ns[p] : 0;
+        booking->delta_ns[p] = now > before ? now - before : 0;
+        moved = moved || now != before;
+    }
+    return moved;
+}
+
+void agent_booking_busy(struct agent_booking *booking, const struct agent_usage *usage,
+                        uint64_t busy_ns[AGENT_PACKAGES_MAX])
+{
+    memset(busy_ns, 0, AGENT_PACKAGES_MAX * sizeof(busy_ns[0]));
+    for (size_t i = 0; i < usage->n; i++) {
+        (void)row_delta(booking, usage, i, agent_cells_find(booking->cells, usage->keys[i]));
+        for (unsigned p = 0; p < booking->conf.n_packages; p++)
+            busy_ns[p] += booking->delta_ns[p];
+    }
+}
+
+static void forget_later(struct agent_booking *booking, uint64_t key)
+{
+    if (booking->n_forget == booking->cap_forget) {
+        size_t cap = booking->cap_forget == 0 ? 64 : 2 * booking->cap_forget;
+        uint64_t *forget = reallocarray(booking->forget, cap, sizeof(uint64_t));
+        if (forget == NULL)
+            return; /* the next sample asks again */
+        booking->forget = forget;
+        booking->cap_forget = cap;
+    }
+    booking->forget[booking->n_forget++] = key;
+}
+
+/** Ties a cell to the workload that the tree names. */
+static int settle(struct agent_booking *booking, struct agent_cell *cell,
+                  const struct agent_cgroup *cgroup)
+{
+    int rc = 0;
+
+    if (cgroup->identity.id[0] != '\0') {
+        rc = agent_ledger_attach(booking->conf.ledger, &cgroup->identity, cgroup->path,
+                                 booking->now_unix_ms, &cell->workload, &cell->container);
+        /* too many workloads: the system takes what is left over */
+        if (rc == -ENOSPC)
+            rc = 0;
+    }
+    cell->known = rc == 0;
+    return rc;
+}
+
+/** A cgroup of the tree: born ones get a cell, gone ones are counted out. */
+static void follow(void *user, const struct agent_cgroup *cgroup)
+{
+    struct agent_booking *booking = user;
+    struct agent_cell *cell = agent_cells_find(booking->cells, cgroup->key);
+    int rc = 0;
+
+    if (cell == NULL) {
+        rc = agent_cells_add(booking->cells, cgroup->key, &cell);
+        if (rc == 0)
+            cell->moved_ns = booking->now_ns;
+    }
+    if (rc == 0 && !cell->known)
+        rc = settle(booking, cell, cgroup);
+    if (rc < 0) {
+        booking->error = rc;
+        return;
+    }
+    if (cgroup->gone_ns == 0)
+        cell->gone_sweeps = 0;
+    else if (cell->gone_sweeps++ >= GONE_SWEEPS)
+        forget_later(booking, cgroup->key);
+}
+
+static int book_row(struct agent_booking *booking, const struct agent_usage *usage, size_t i,
+                    bool baseline)
+{
+    struct agent_cell *cell = agent_cells_find(booking->cells, usage->keys[i]);
+    bool moved = row_delta(booking, usage, i, cell);
+    int rc = 0;
+
+    if (cell == NULL) {
+        rc = agent_cells_add(booking->cells, usage->keys[i], &cell);
+        moved = true;
+    }
+    if (!baseline)
+        agent_ledger_use(booking->conf.ledger, cell != NULL ? cell->workload : NULL,
+                         cell != NULL ? cell->container : NULL, booking->delta_ns);
+    if (cell == NULL)
+        return rc;
+    if (moved) {
+        cell->moved_ns = booking->now_ns;
+        for (unsigned p = 0; p < booking->conf.n_packages; p++)
+            cell->prev_ns[p] = p < usage->n_packages ? usage->cpu_ns[i * usage->n_packages + p] : 0;
+    } else if (!cell->known && cell->key != AGENT_KEY_SYSTEM && cell->key != AGENT_KEY_OVERFLOW &&
+               booking->now_ns - cell->moved_ns >= FORGET_NS) {
+        forget_later(booking, cell->key);
+    }
+    return rc;
+}
+
+/** Lets go of what ended; its time is booked. */
+static void forget_ended(struct agent_booking *booking)
+{
+    if (booking->n_forget == 0)
+        return;
+    booking->conf.accounting->forget(booking->conf.accounting_self, booking->forget,
+                                     booking->n_forget);
+    for (size_t i = 0; i < booking->n_forget; i++) {
+        struct agent_cell *cell = agent_cells_find(booking->cells, booking->forget[i]);
+        if (cell != NULL && cell->workload != NULL)
+            agent_ledger_detach(cell->workload, cell->container, booking->now_ns,
+                                booking->now_unix_ms);
+        agent_cells_remove(booking->cells, booking->forget[i]);
+        if (booking->conf.cgroups != NULL)
+            agent_cgroups_forget(booking->conf.cgroups, booking->forget[i]);
+    }
+    booking->n_forget = 0;
+}
+
+int agent_booking_take(struct agent_booking *booking, const struct agent_usage *usage,
+                       bool baseline, uint64_t now_ns, int64_t now_unix_ms)
+{
+    booking->now_ns = now_ns;
+    booking->now_unix_ms = now_unix_ms;
+    booking->error = 0;
+    if (booking->conf.cgroups != NULL)
+        agent_cgroups_each(booking->conf.cgroups, follow, booking);
+    for (size_t i = 0; usage != NULL && i < usage->n; i++) {
+        int rc = book_row(booking, usage, i, baseline);
+        if (rc < 0)
+            booking->error = rc;
+    }
+    forget_ended(booking);
+    return booking->error;
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conservation is kept in one place, book(): whatever a method answers, a slot's measured energy is
+ * added to idle, pods, system and unattributed so that the four make up the fifth, and what
+ * workloads got is what pods got. An answer that does not add up is not repaired: the window's
+ * energy counts as unattributed.
+ *
+ * Workloads are allocated one by one, so that pointers to them stay good while the table grows;
+ * cgroups refer to them, and a workload ends with its last cgroup. Ended ones stay for a quarter of
+ * an hour, so that every reader sees their last figures, then only their energy remains, in one
+ * number.
+ *
+ * Containers get parts of their pod's energy by CPU time in the window, by largest remainder, with
+ * the pod's own processes (outside containers) as one more party that is not shown.
+ *
+ * Cost: per window O(workloads x slots), no allocation unless something new appears.
+ */
+#include "node-agent/ledger.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+
+/* Smoothing of the powers that people look at: a step is 63 % through after this time. */
+#define SMOOTH_NS 10e9
+
+/* A pod that restarts its containers all the time keeps so many of them listed. */
+#define CONTAINERS_MAX 64
+
+struct agent_ledger {
+    unsigned n_packages;
+    uint64_t next_number;
+    size_t n, cap;
+    struct agent_workload **workloads;
+    struct kw_energy totals[AGENT_SLOTS_MAX];
+    uint64_t departed_uj;
+    uint64_t system_ns[AGENT_PACKAGES_MAX];
+    uint64_t system_all_ns;
+    /* scratch of a split, cap + 1 */
+    struct agent_features *features;
+    struct agent_share *shares;
+    struct agent_workload **parties;
+};
+
+int agent_ledger_new(unsigned n_packages, struct agent_ledger **ret)
+{
+    struct agent_ledger *ledger = calloc(1, sizeof(*ledger));
+
+    if (ledger == NULL)
+        return -ENOMEM;
+    ledger->n_packages = n_packages < AGENT_PACKAGES_MAX ? n_packages : AGENT_PACKAGES_MAX;
+    ledger->next_number = 1;
+    ledger->features = calloc(1, sizeof(*ledger->features));
+    ledger->shares = calloc(1, sizeof(*ledger->shares));
+    ledger->parties = calloc(1, sizeof(struct agent_workload *));
+    if (ledger->features == NULL || ledger->shares == NULL || ledger->parties == NULL) {
+        agent_ledger_free(&ledger);
+        return -ENOMEM;
+    }
+    *ret = ledger;
+    return 0;
+}
+
+static void free_workload(struct agent_workload *workload)
+{
+    for (size_t i = 0; i < workload->n_containers; i++)
+        agent_label_unref(&workload->containers[i].label);
+    agent_label_unref(&workload->label);
+    free(workload->containers);
+    free(workload->window_ns);
+    free(workload);
+}
+
+void agent_ledger_free(struct agent_ledger **ledger)
+{
+    struct agent_ledger *owned = KW_TAKE_PTR(*ledger);
+
+    if (owned == NULL)
+        return;
+    for (size_t i = 0; i < owned->n; i++)
+        free_workload(owned->workloads[i]);
+    free(owned->workloads);
+    free(owned->features);
+    free(owned->shares);
+    free(owned->parties);
+    free(owned);
+}
+
+/** Room for one more workload and for a split among all. @return 0; -ENOSPC; -ENOMEM. */
+static int grow(struct agent_ledger *ledger)
+{
+    if (ledger->n < ledger->cap)
+        return 0;
+    if (ledger->cap >= AGENT_WORKLOADS_MAX)
+        return -ENOSPC;
+    size_t cap = ledger->cap == 0 ? 64 : 2 * ledger->cap;
+    struct agent_workload **workloads =
+        reallocarray(ledger->workloads, cap, sizeof(struct agent_workload *));
+    if (workloads == NULL)
+        return -ENOMEM;
+    ledger->workloads = workloads;
+    struct agent_features *features =
+        reallocarray(ledger->features, cap + 1, sizeof(*ledger->features));
+    if (features == NULL)
+        return -ENOMEM;
+    ledger->features = features;
+    struct agent_share *shares = reallocarray(ledger->shares, cap + 1, sizeof(*ledger->shares));
+    if (shares == NULL)
+        return -ENOMEM;
+    ledger->shares = shares;
+    struct agent_workload **parties =
+        reallocarray(ledger->parties, cap + 1, sizeof(struct agent_workload *));
+    if (parties == NULL)
+        return -ENOMEM;
+    ledger->parties = parties;
+    ledger->cap = cap;
+    return 0;
+}
+
+static struct agent_workload *find_workload(const struct agent_ledger *ledger,
+                                            const struct agent_identity *identity)
+{
+    for (size_t i = 0; i < ledger->n; i++) {
+        const struct agent_label *label = ledger->workloads[i]->label;
+        if (label->kind == identity->kind && strcmp(label->id, identity->id) == 0)
+            return ledger->workloads[i];
+    }
+    return NULL;
+}
+
+static int add_workload(struct agent_ledger *ledger, const struct agent_identity *identity,
+                        int64_t now_unix_ms, struct agent_workload **ret)
+{
+    struct agent_label texts = {.kind = identity->kind,
+                                .id = (char *)identity->id,
+                                .name = (char *)identity->name,
+                                .runtime = (char *)identity->runtime,
+                                .cgroup = (char *)identity->workload_path,
+                                .started_unix_ms = now_unix_ms};
+    int rc = grow(ledger);
+
+    if (rc < 0)
+        return rc;
+    struct agent_workload *workload = calloc(1, sizeof(*workload));
+    if (workload == NULL)
+        return -ENOMEM;
+    workload->window_ns = calloc(ledger->n_packages, sizeof(uint64_t));
+    if (workload->window_ns == NULL || agent_label_new(&texts, &workload->label) < 0) {
+        free_workload(workload);
+        return -ENOMEM;
+    }
+    workload->number = ledger->next_number++;
+    ledger->workloads[ledger->n++] = workload;
+    *ret = workload;
+    return 0;
+}
+
+static struct agent_container *find_container(struct agent_workload *workload, const char *id)
+{
+    for (size_t i = 0; i < workload->n_containers; i++) {
+        if (strcmp(workload->containers[i].label->id, id) == 0)
+            return &workload->containers[i];
+    }
+    return NULL;
+}
+
+/** The container behind a reference; NULL where it is none or no longer listed. */
+static struct agent_container *container_of(struct agent_workload *workload,
+                                            const struct agent_label *label)
+{
+    for (size_t i = 0; label != NULL && i < workload->n_containers; i++) {
+        if (workload->containers[i].label == label)
+            return &workload->containers[i];
+    }
+    return NULL;
+}
+
+static void drop_container(struct agent_workload *workload, size_t index)
+{
+    agent_label_unref(&workload->containers[index].label);
+    workload->n_containers--;
+    memmove(&workload->containers[index], &workload->containers[index + 1],
+            (workload->n_containers - index) * sizeof(workload->containers[0]));
+}
+
+/** Of the containers that ended, the one that did so first; SIZE_MAX: none ended. */
+static size_t first_ended(const struct agent_workload *workload)
+{
+    size_t found = SIZE_MAX;
+
+    for (size_t i = 0; i < workload->n_containers; i++) {
+        const struct agent_container *container = &workload->containers[i];
+        if (container->cgroups == 0 &&
+            (found == SIZE_MAX || container->ended_ns < workload->containers[found].ended_ns))
+            found = i;
+    }
+    return found;
+}
+
+/** Adds a container in order of ids. One that does not fit is not listed; its pod has its energy
+ * all the same. */
+static int add_container(struct agent_workload *workload, const struct agent_identity *identity,
+                         const char *path, int64_t now_unix_ms)
+{
+    struct agent_label texts = {.kind = KW_WORKLOAD_CONTAINER,
+                                .id = (char *)identity->container_id,
+                                .name = (char *)"",
+                                .runtime = (char *)identity->runtime,
+                                .cgroup = (char *)path,
+                                .started_unix_ms = now_unix_ms};
+    struct agent_container container = {.cgroups = 1};
+
+    if (workload->n_containers >= CONTAINERS_MAX) {
+        size_t oldest = first_ended(workload);
+        if (oldest == SIZE_MAX)
+            return 0;
+        drop_container(workload, oldest);
+    }
+    struct agent_container *containers =
+        reallocarray(workload->containers, workload->n_containers + 1, sizeof(*containers));
+    if (containers == NULL)
+        return -ENOMEM;
+    workload->containers = containers;
+    if (agent_label_new(&texts, &container.label) < 0)
+        return -ENOMEM;
+    size_t at = workload->n_containers;
+    while (at > 0 && strcmp(containers[at - 1].label->id, texts.id) > 0) {
+        containers[at] = containers[at - 1];
+        at--;
+    }
+    containers[at] = container;
+    workload->n_containers++;
+    return 0;
+}
+
+int agent_ledger_attach(struct agent_ledger *ledger, const struct agent_identity *identity,
+                        const char *path, int64_t now_unix_ms, struct agent_workload **ret,
+                        struct agent_label **ret_container)
+{
+    struct agent_workload *workload = find_workload(ledger, identity);
+    struct agent_container *container = NULL;
+
+    if (workload == NULL) {
+        int rc = add_workload(ledger, identity, now_unix_ms, &workload);
+        if (rc < 0)
+            return rc;
+    }
+    if (identity->container_id[0] != '\0') {
+        container = find_container(workload, identity->container_id);
+        if (container != NULL) {
+            container->cgroups++;
+        } else {
+            int rc = add_container(workload, identity, path, now_unix_ms);
+            container = find_container(workload, identity->container_id);
+            if (rc < 0 && workload->cgroups == 0)
+                workload->ended_unix_ms = now_unix_ms; /* made for nothing: departs in time */
+            if (rc < 0)
+                return rc;
+        }
+    }
+    workload->cgroups++;
+    workload->ended_unix_ms = 0;
+    *ret = workload;
+    *ret_container = container != NULL ? agent_label_ref(container->label) : NULL;
+    return 0;
+}
+
+void agent_ledger_detach(struct agent_workload *workload, const struct agent_label *label,
+                         uint64_t now_ns, int64_t now_unix_ms)
+{
+    struct agent_container *container = container_of(workload, label);
+
+    if (container != NULL && container->cgroups > 0 && --container->cgroups == 0)
+        container->ended_ns = now_ns;
+    if (workload->cgroups > 0 && --workload->cgroups == 0) {
+        workload->ended_unix_ms = now_unix_ms;
+        workload->ended_ns = now_ns;
+    }
+}
+
+void agent_ledger_begin(struct agent_ledger *ledger)
+{
+    memset(ledger->system_ns, 0, sizeof(ledger->system_ns));
+    ledger->system_all_ns = 0;
+    for (size_t i = 0; i < ledger->n; i++) {
+        struct agent_workload *workload = ledger->workloads[i];
+        memset(workload->window_ns, 0, ledger->n_packages * sizeof(uint64_t));
+        workload->window_all_ns = 0;
+        workload->window_own_ns = 0;
+        workload->window_cpu_uj = 0;
+        workload->window_dram_uj = 0;
+        for (size_t k = 0; k < workload->n_containers; k++)
+            workload->containers[k].window_ns = 0;
+    }
+}
+
+void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *workload,
+                      const struct agent_label *label, const uint64_t *cpu_ns)
+{
+    uint64_t all = 0;
+
+    for (unsigned p = 0; p < ledger->n_packages; p++) {
+        all += cpu_ns[p];
+        if (workload == NULL)
+            ledger->system_ns[p] += cpu_ns[p];
+        else
+            workload->window_ns[p] += cpu_ns[p];
+    }
+    if (all == 0)
+        return;
+    if (workload == NULL) {
+        ledger->system_all_ns += all;
+        return;
+    }
+    workload->cpu_ns += all;
+    workload->window_all_ns += all;
+    struct agent_container *container = container_of(workload, label);
+    if (container == NULL) {
+        workload->window_own_ns += all;
+        return;
+    }
+    container->cpu_ns += all;
+    container->window_ns += all;
+}
+
+/** Books a split; one that does not add up is refused whole. */
+static void book(struct agent_ledger *ledger, const struct agent_ledger_energy *energy,
+                 const struct agent_split *split, size_t n)
+{
+    struct kw_energy *total = &ledger->totals[energy->slot];
+    unsigned __int128 sum = (unsigned __int128)split->idle_uj + split->unattributed_uj;
+
+    for (size_t i = 0; i < n; i++)
+        sum += split->shares[i].active_uj;
+    total->measured_uj += energy->measured_uj;
+    if (sum != energy->measured_uj) {
+        total->unattributed_uj += energy->measured_uj;
+        return;
+    }
+    total->idle_uj += split->idle_uj;
+    total->unattributed_uj += split->unattributed_uj;
+    if (n > 0)
+        total->system_uj += split->shares[0].active_uj;
+    for (size_t i = 1; i < n; i++) {
+        struct agent_workload *workload = ledger->parties[i];
+        const struct agent_share *share = &split->shares[i];
+        total->pods_uj += share->active_uj;
+        workload->variance_uj2 += (double)share->sigma_uj * (double)share->sigma_uj;
+        if (energy->dram) {
+            workload->dram_uj += share->active_uj;
+            workload->window_dram_uj += share->active_uj;
+        } else {
+            workload->cpu_uj += share->active_uj;
+            workload->window_cpu_uj += share->active_uj;
+        }
+    }
+}
+
+uint64_t agent_ledger_split(struct agent_ledger *ledger, const struct agent_attribution_ops *method,
+                            void *state, const struct agent_ledger_energy *energy,
+                            uint64_t *ret_sigma_mw)
+{
+    bool told_apart = energy->package < ledger->n_packages;
+    size_t n = 0;
+
+    if (energy->usage_known) {
+        ledger->features[n++] = (struct agent_features){
+            .cpu_ns = told_apart ? ledger->system_ns[energy->package] : ledger->system_all_ns};
+        for (size_t i = 0; i < ledger->n; i++) {
+            struct agent_workload *workload = ledger->workloads[i];
+            if (workload->cgroups == 0 && workload->window_all_ns == 0)
+                continue;
+            ledger->parties[n] = workload;
+            ledger->features[n++] =
+                (struct agent_features){.workload = workload->number,
+                                        .cpu_ns = told_apart ? workload->window_ns[energy->package]
+                                                             : workload->window_all_ns};
+        }
+    }
+    struct agent_window window = {
+        .domain = energy->slot,
+        .interval_ns = energy->interval_ns,
+        .measured_uj = energy->measured_uj,
+        .idle_prior_mw = energy->idle_prior_mw,
+        .n = n,
+        .features = ledger->features,
+    };
+    struct agent_split split = {.shares = ledger->shares};
+    method->split(state, &window, &split);
+    book(ledger, energy, &split, n);
+    *ret_sigma_mw = split.idle_sigma_mw;
+    return split.idle_mw;
+}
+
+/** Divides what a workload got in the window among its containers. */
+static void share_containers(struct agent_workload *workload)
+{
+    uint64_t weights[CONTAINERS_MAX + 1], given[CONTAINERS_MAX + 1], scratch[CONTAINERS_MAX + 1];
+    uint64_t gained_uj = workload->window_cpu_uj + workload->window_dram_uj;
+    size_t n = workload->n_containers;
+
+    if (n == 0 || gained_uj == 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        weights[i] = workload->containers[i].window_ns;
+    weights[n] = workload->window_own_ns;
+    (void)agent_apportion(gained_uj, weights, n + 1, given, scratch);
+    for (size_t i = 0; i < n; i++)
+        workload->containers[i].active_uj += given[i];
+}
+
+static void smooth(double *mw, uint64_t gained_uj, uint64_t interval_ns, double keep)
+{
+    double now_mw = (double)gained_uj * 1e6 / (double)interval_ns;
+
+    *mw = *mw * keep + now_mw * (1.0 - keep);
+}
+
+/** Containers of a living pod that ended long ago; their energy stays the pod's. */
+static void drop_old_containers(struct agent_workload *workload, uint64_t now_ns)
+{
+    for (size_t i = workload->n_containers; i-- > 0;) {
+        const struct agent_container *container = &workload->containers[i];
+        if (container->cgroups == 0 && now_ns - container->ended_ns >= AGENT_DEPART_NS)
+            drop_container(workload, i);
+    }
+}
+
+void agent_ledger_end(struct agent_ledger *ledger, uint64_t now_ns, uint64_t interval_ns,
+                      void (*departed)(void *user, uint64_t number), void *user)
+{
+    double ewma_keep = exp(-(double)interval_ns / SMOOTH_NS);
+    size_t kept = 0;
+
+    for (size_t i = 0; i < ledger->n; i++) {
+        struct agent_workload *workload = ledger->workloads[i];
+        share_containers(workload);
+        if (workload->cgroups == 0) {
+            workload->cpu_mw = 0;
+            workload->dram_mw = 0;
+        } else if (interval_ns > 0) {
+            /* a plain mean until there is more history than the average remembers */
+            double mean_keep =
+                (double)workload->watched_ns / (double)(workload->watched_ns + interval_ns);
+            double keep = fmin(ewma_keep, mean_keep);
+            smooth(&workload->cpu_mw, workload->window_cpu_uj, interval_ns, keep);
+            smooth(&workload->dram_mw, workload->window_dram_uj, interval_ns, keep);
+            workload->watched_ns += interval_ns;
+        }
+        if (workload->cgroups == 0 && now_ns - workload->ended_ns >= AGENT_DEPART_NS) {
+            ledger->departed_uj += workload->cpu_uj + workload->dram_uj;
+            if (departed != NULL)
+                departed(user, workload->number);
+            free_workload(workload);
+            continue;
+        }
+        drop_old_containers(workload, now_ns);
+        ledger->workloads[kept++] = workload;
+    }
+    ledger->n = kept;
+}
+
+const struct kw_energy *agent_ledger_total(const struct agent_ledger *ledger, unsigned slot)
+{
+    return &ledger->totals[slot];
+}
+
+uint64_t agent_ledger_departed_uj(const struct agent_ledger *ledger)
+{
+    return ledger->departed_uj;
+}
+
+size_t agent_ledger_workloads(const struct agent_ledger *ledger, struct agent_workload *const **ret)
+{
+    *ret = ledger->workloads;
+    return ledger->n;
+}
