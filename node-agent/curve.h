@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/curve.h"
+
+/*
+ * The node's power curve, learnt online: watts against load, monotone, 11 knots, each with a
+ * confidence. Pure: windows in, knots out.
+ */
+
+struct agent_curve {
+    double prior_idle_mw, prior_full_mw;
+    double weight[KW_CURVE_KNOTS];  /**< windows seen near the knot, decayed */
+    double mean_mw[KW_CURVE_KNOTS]; /**< their mean power */
+};
+
+/** @param prior_idle_mw, prior_full_mw class prior of the whole node (CPU and DRAM). */
+void agent_curve_init(struct agent_curve *curve, uint64_t prior_idle_mw, uint64_t prior_full_mw);
+
+/**
+ * Takes one window in.
+ * @param load_permille mean CPU use of the window, of the node's capacity; above 1000 counts as
+ * 1000.
+ * @param mw mean power of the window. @param interval_ns its length: old windows fade with time.
+ */
+void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint64_t mw,
+                         uint64_t interval_ns);
+
+/** The curve as it stands: always one that kw_curve_check accepts. @param capacity_mcpu > 0. */
+void agent_curve_get(const struct agent_curve *curve, uint64_t capacity_mcpu, bool estimated,
+                     struct kw_curve *ret);
+
+/** Power of one more core at a load, from the slope there. */
+uint64_t agent_curve_marginal_mw(const struct kw_curve *curve, uint64_t used_mcpu);
