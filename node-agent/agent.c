@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owner of everything in one agent, and the only part that logs what happens.
+ *
+ * Order at start: what needs privileges is opened (accounting, meter, cgroups), privileges are
+ * given up, the baseline is taken (with what is left, so that a lack shows at once), and only then
+ * are there threads. Order at the end is the reverse; the last sample is taken and published first,
+ * so that readers have every joule up to the signal.
+ *
+ * One loop thread samples, follows the cgroup tree and takes signals. HTTP threads and the
+ * publisher read published snapshots. Snapshots leave at most once a second, however short the
+ * interval: finer power on an open port is a side channel (PLATYPUS).
+ */
+#include "node-agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/loop.h"
+#include "common/version.h"
+#include "node-agent/exporter.h"
+#include "node-agent/privilege.h"
+#include "node-agent/roots.h"
+#include "node-agent/sampler.h"
+#include "node-agent/view.h"
+
+/* The first figures come soon, whatever the interval: somebody is waiting for them. */
+#define FIRST_SAMPLE_NS KW_NS_PER_S
+
+#define PUBLISH_MIN_NS (950 * KW_NS_PER_MS) /* a second, less the jitter of a timer */
+
+struct agent {
+    const struct agent_options *options;
+    FILE *out;
+    struct kw_log *log;
+    struct kw_loop *loop;
+    struct agent_roots roots;
+    struct agent_topology topology;
+    struct kw_node_info info;
+    char boot_id[40];
+    const struct agent_accounting_ops *accounting;
+    void *accounting_self;
+    struct agent_cgroups *cgroups;
+    struct agent_metering *metering;
+    struct agent_sampler *sampler;
+    struct kw_snapshot *snapshots;
+    struct agent_publisher *publisher;
+    struct agent_exporter *exporter;
+    uint64_t published_ns;
+    bool accounting_failed, meter_failed; /* said */
+};
+
+/** Says once that a part failed, and once that it works again. */
+static void say_state(struct agent *agent, bool *failed, int rc, const char *lost,
+                      const char *regained)
+{
+    if ((rc < 0) == *failed)
+        return;
+    *failed = rc < 0;
+    if (rc < 0)
+        kw_log_warn(agent->log, lost, kw_errno(rc));
+    else
+        kw_log_info(agent->log, regained);
+}
+
+static void log_notes(struct agent *agent, const struct agent_sample_notes *notes)
+{
+    say_state(agent, &agent->accounting_failed, notes->accounting_error,
+              "cpu time cannot be read; energy counts as unattributed meanwhile",
+              "cpu time can be read again");
+    say_state(agent, &agent->meter_failed, notes->meter_error,
+              "the meter cannot be read; no energy is counted meanwhile",
+              "the meter can be read again");
+    if (notes->meter_changed)
+        kw_log_warn(agent->log, "another meter from now on",
+                    kw_str("meter", agent_metering_ops(agent->metering)->name));
+    if (notes->booking_error < 0)
+        kw_log_warn(agent->log, "new workloads could not be taken in",
+                    kw_errno(notes->booking_error));
+    if (notes->cgroups_error < 0)
+        kw_log_warn(agent->log, "the cgroup tree could not be followed",
+                    kw_errno(notes->cgroups_error));
+}
+
+/** Takes a sample and publishes it. @param last also within a second of the one before. */
+static int sample(struct agent *agent, bool last)
+{
+    struct agent_snapshot *snapshot = NULL;
+    struct agent_sample_notes notes = {0};
+    int rc = agent_sampler_take(agent->sampler, &snapshot, &notes);
+    uint64_t now_ns = kw_now_ns();
+
+    log_notes(agent, &notes);
+    if (agent->exporter != NULL)
+        agent_exporter_beat(agent->exporter, now_ns);
+    if (rc < 0) {
+        kw_log_error(agent->log, "a sample could not be shown", kw_errno(rc));
+        return rc;
+    }
+    if (!last && agent->published_ns != 0 && now_ns - agent->published_ns < PUBLISH_MIN_NS) {
+        agent_snapshot_recycle(snapshot);
+        return 0;
+    }
+    if (agent->published_ns == 0)
+        kw_log_info(agent->log, "first sample", kw_u64("workloads", snapshot->n_rows),
+                    kw_u64("watts_mw", snapshot->sample.watts_mw));
+    agent->published_ns = now_ns;
+    kw_snapshot_publish(agent->snapshots, snapshot);
+    if (agent->publisher != NULL)
+        agent_publisher_wake(agent->publisher);
+    return 0;
+}
+
+/** --once: prints what is published. @return exit code. */
+static int print_view(struct agent *agent)
+{
+    kw_cleanup_free char *json = NULL;
+    size_t slot = 0, len = 0;
+    const struct agent_snapshot *snapshot = kw_snapshot_acquire(agent->snapshots, &slot);
+    int rc = snapshot != NULL ? agent_view_encode(snapshot, &agent->info, &json, &len) : -ENODATA;
+
+    kw_snapshot_release(agent->snapshots, slot);
+    if (rc == 0 && (fwrite(json, 1, len, agent->out) != len || fputc('\n', agent->out) == EOF ||
+                    fflush(agent->out) != 0))
+        rc = -EIO;
+    if (rc < 0)
+        kw_log_error(agent->log, "the sample cannot be printed", kw_errno(rc));
+    return rc == 0 ? 0 : 1;
+}
+
+static void on_timer(void *user, uint64_t expirations)
+{
+    struct agent *agent = user;
+
+    (void)expirations; /* a missed sample is contained in this one */
+    int rc = sample(agent, false);
+    if (agent->options->once)
+        kw_loop_stop(agent->loop, rc == 0 ? print_view(agent) : 1);
+}
+
+static void on_cgroups(void *user, uint32_t events)
+{
+    struct agent *agent = user;
+
+    (void)events;
+    (void)agent_cgroups_update(agent->cgroups, kw_now_ns());
+}
+
+static void on_signal(void *user, int signal_number)
+{
+    struct agent *agent = user;
+
+    if (signal_number == SIGPIPE)
+        return; /* a reader of ours went away: its write fails, that is all */
+    kw_log_info(agent->log, "stopping", kw_str("signal", strsignal(signal_number)));
+    kw_loop_stop(agent->loop, 0);
+}
+
+static void fill_info(struct agent *agent)
+{
+    struct kw_node_info *info = &agent->info;
+    struct utsname name;
+    char path[4096];
+
+    if (agent->options->node_name != NULL)
+        (void)snprintf(info->node, sizeof(info->node), "%s", agent->options->node_name);
+    else if (gethostname(info->node, sizeof(info->node) - 1) < 0)
+        (void)snprintf(info->node, sizeof(info->node), "localhost");
+    (void)snprintf(info->cpu_model, sizeof(info->cpu_model), "%s", agent->topology.cpu_model);
+    if (uname(&name) == 0)
+        (void)snprintf(info->kernel, sizeof(info->kernel), "%s", name.release);
+    (void)snprintf(info->version, sizeof(info->version), "%s", kw_version());
+    info->packages = agent->topology.n_packages;
+    info->cores = agent->topology.n_cores;
+    info->threads = agent->topology.n_online;
+    if (kw_path_join(path, sizeof(path), agent->roots.procfs, "sys/kernel/random/boot_id") == 0 &&
+        kw_file_read_at(AT_FDCWD, path, agent->boot_id, sizeof(agent->boot_id)) > 0)
+        agent->boot_id[strcspn(agent->boot_id, "\n")] = '\0';
+    else
+        agent->boot_id[0] = '\0';
+}
+
+static int open_accounting(struct agent *agent, struct kw_err *err)
+{
+    struct agent_accounting_conf conf = {.topology = &agent->topology,
+                                         .sysfs_root = agent->roots.cgroup_sysfs,
+                                         .procfs_root = agent->roots.procfs};
+    const char *asked = agent->options->accounting == 0
+                            ? NULL
+                            : agent_accounting_choices[agent->options->accounting];
+    int rc = -ENODEV;
+
+    for (size_t i = 0; agent_accounting_backends[i] != NULL && rc < 0; i++) {
+        const struct agent_accounting_ops *ops = agent_accounting_backends[i];
+        struct kw_err cause = {0};
+        if (asked != NULL && strcmp(asked, ops->name) != 0)
+            continue;
+        rc = ops->open(&conf, &agent->accounting_self, &cause);
+        if (rc == 0)
+            agent->accounting = ops;
+        else if (asked == NULL)
+            kw_log_info(agent->log, "accounting not usable", kw_str("accounting", ops->name),
+                        kw_str("cause", cause.text));
+        (void)kw_err_set(err, rc, "accounting %s: %s", ops->name, cause.text);
+    }
+    return rc;
+}
+
+static int open_meter(struct agent *agent, struct kw_err *err)
+{
+    const struct agent_options *options = agent->options;
+    struct agent_meter_conf conf = {
+        .topology = &agent->topology,
+        .sysfs_root = agent->roots.sysfs,
+        .idle_mw = (uint64_t)(options->idle_watts * 1000),
+        .full_mw = (uint64_t)(options->full_watts * 1000),
+    };
+    const struct agent_meter_reason *reasons = NULL;
+    int rc = agent_metering_new(options->meter == 0 ? NULL : agent_meter_choices[options->meter],
+                                &conf, &agent->metering, err);
+
+    if (rc < 0)
+        return rc;
+    size_t n = agent_metering_reasons(agent->metering, &reasons);
+    for (size_t i = 0; i < n; i++)
+        kw_log_info(agent->log, "meter not usable", kw_str("meter", reasons[i].meter),
+                    kw_str("cause", reasons[i].text));
+    return 0;
+}
+
+/** Everything that may need privileges. */
+static int open_sources(struct agent *agent, struct kw_err *err)
+{
+    struct agent_cgroups_conf cgroups = {.sysfs_root = agent->roots.cgroup_sysfs,
+                                         .procfs_root = agent->roots.procfs,
+                                         .cgroup_root = agent->options->cgroup_root};
+    struct kw_err cause = {0};
+    char kept[AGENT_PRIVILEGE_TEXT];
+    int rc = open_accounting(agent, err);
+
+    if (rc == 0)
+        rc = open_meter(agent, err);
+    if (rc < 0)
+        return rc;
+    if (agent_cgroups_new(&cgroups, &agent->cgroups, &cause) < 0)
+        kw_log_warn(agent->log, "no cgroup tree; everything counts as the system's",
+                    kw_str("cause", cause.text));
+    rc = agent_privilege_drop(kept);
+    if (rc < 0)
+        return kw_err_set(err, rc, "privileges cannot be given up: %s", strerror(-rc));
+    kw_log_info(
+        agent->log, "sampling", kw_str("version", kw_version()), kw_str("node", agent->info.node),
+        kw_str("accounting", agent->accounting->name),
+        kw_str("meter", agent_metering_ops(agent->metering)->name),
+        kw_str("estimated", agent_metering_ops(agent->metering)->estimated ? "yes" : "no"),
+        kw_str("cgroups", agent->cgroups != NULL ? agent_cgroups_layout(agent->cgroups) : "none"),
+        kw_u64("interval_ms", agent->options->interval_ns / KW_NS_PER_MS),
+        kw_str("capabilities", kept));
+    return 0;
+}
+
+static int make_sampler(struct agent *agent, struct kw_err *err)
+{
+    const struct agent_options *options = agent->options;
+    struct agent_sampler_conf conf = {
+        .topology = &agent->topology,
+        .accounting = agent->accounting,
+        .accounting_self = agent->accounting_self,
+        .cgroups = agent->cgroups,
+        .metering = agent->metering,
+        .method = agent_attributions[options->attribution],
+        .interval_ns = options->interval_ns,
+        .idle_mw = (uint64_t)(options->idle_watts * 1000),
+        .full_mw = (uint64_t)(options->full_watts * 1000),
+        .node = agent->info.node,
+        .boot_id = agent->boot_id,
+    };
+    int rc = agent_sampler_new(&conf, &agent->sampler);
+
+    /* readers: the HTTP threads, the publisher, and this thread with --once */
+    if (rc == 0)
+        rc = kw_snapshot_new(AGENT_EXPORTER_THREADS + 2, agent_snapshot_recycle, &agent->snapshots);
+    return rc == 0 ? 0 : kw_err_set(err, rc, "no sampler: %s", strerror(-rc));
+}
+
+static int start_readers(struct agent *agent, struct kw_err *err)
+{
+    const struct agent_options *options = agent->options;
+    int rc = 0;
+
+    if (options->redis_url != NULL) {
+        struct agent_publisher_conf conf = {
+            .redis = {.url = options->redis_url,
+                      .user = options->redis_user,
+                      .password_file = options->redis_password_file},
+            .info = &agent->info,
+            .snapshots = agent->snapshots,
+            .log = agent->log,
+        };
+        rc = agent_publisher_start(&conf, &agent->publisher, err);
+    }
+    if (rc == 0 && options->listen[0] != '\0') {
+        struct agent_exporter_conf conf = {
+            .listen = options->listen,
+            .info = &agent->info,
+            .snapshots = agent->snapshots,
+            .interval_ns = options->interval_ns,
+            .publisher = agent->publisher,
+            .log = agent->log,
+        };
+        rc = agent_exporter_start(&conf, &agent->exporter, err);
+        if (rc == 0)
+            kw_log_info(agent->log, "listening", kw_str("address", options->listen),
+                        kw_u64("port", agent_exporter_port(agent->exporter)));
+    }
+    return rc;
+}
+
+static int make_loop(struct agent *agent, struct kw_err *err)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGPIPE, 0};
+    struct rlimit files;
+    int rc = kw_loop_new(&agent->loop);
+
+    /* accounting by files keeps one open per cgroup */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (rc == 0) {
+        struct kw_source *unused = NULL; /* freed with the loop */
+        rc = kw_loop_add_signals(agent->loop, signals, on_signal, agent, &unused);
+    }
+    return rc == 0 ? 0 : kw_err_set(err, rc, "no event loop: %s", strerror(-rc));
+}
+
+static int start_timers(struct agent *agent, struct kw_err *err)
+{
+    uint64_t interval_ns = agent->options->interval_ns;
+    uint64_t first_ns =
+        interval_ns < FIRST_SAMPLE_NS || agent->options->once ? interval_ns : FIRST_SAMPLE_NS;
+    struct kw_source *unused = NULL;
+    int rc = kw_loop_add_timer(agent->loop, first_ns, interval_ns, on_timer, agent, &unused);
+
+    if (rc == 0 && agent->cgroups != NULL)
+        rc = kw_loop_add_fd(agent->loop, agent_cgroups_fd(agent->cgroups), EPOLLIN, on_cgroups,
+                            agent, &unused);
+    return rc == 0 ? 0 : kw_err_set(err, rc, "no timer: %s", strerror(-rc));
+}
+
+int agent_new(const struct agent_options *options, FILE *out, struct agent **ret,
+              struct kw_err *err)
+{
+    kw_cleanup(agent_free) struct agent *agent = calloc(1, sizeof(*agent));
+
+    if (agent == NULL)
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    agent->options = options;
+    agent->out = out;
+    agent->log = kw_log_new("kwatt-node-agent", (enum kw_log_level)options->log_level, NULL);
+    if (agent->log == NULL)
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    int rc = agent_roots_find(options, &agent->roots);
+    if (rc == 0)
+        rc = agent_topology_read(options->sysfs_root, options->procfs_root, &agent->topology);
+    if (rc < 0)
+        return kw_err_set(err, rc, "topology: %s", strerror(-rc));
+    fill_info(agent);
+    rc = make_loop(agent, err);
+    if (rc == 0)
+        rc = open_sources(agent, err);
+    if (rc == 0)
+        rc = make_sampler(agent, err);
+    if (rc == 0 && !options->once)
+        rc = start_readers(agent, err);
+    if (rc == 0)
+        rc = start_timers(agent, err);
+    if (rc < 0)
+        return rc;
+    *ret = KW_TAKE_PTR(agent);
+    return 0;
+}
+
+int agent_run(struct agent *agent)
+{
+    int code = kw_loop_run(agent->loop);
+
+    if (code < 0) {
+        kw_log_error(agent->log, "the event loop failed", kw_errno(code));
+        code = 1;
+    }
+    if (!agent->options->once)
+        (void)sample(agent, true);
+    return code;
+}
+
+void agent_free(struct agent **agent)
+{
+    struct agent *owned = KW_TAKE_PTR(*agent);
+
+    if (owned == NULL)
+        return;
+    agent_exporter_stop(&owned->exporter);
+    agent_publisher_stop(&owned->publisher);
+    if (owned->snapshots != NULL)
+        kw_snapshot_free(&owned->snapshots);
+    agent_sampler_free(&owned->sampler);
+    agent_metering_free(&owned->metering);
+    agent_cgroups_free(&owned->cgroups);
+    if (owned->accounting_self != NULL)
+        owned->accounting->close(&owned->accounting_self);
+    kw_loop_free(&owned->loop);
+    kw_log_free(&owned->log);
+    free(owned);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node-agent/check.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/redis.h"
+#include "node-agent/accounting.h"
+#include "node-agent/cgroups.h"
+#include "node-agent/meter.h"
+#include "node-agent/roots.h"
+
+/** One line; tabs and line ends inside the texts become blanks. An error's remedy follows its first
+ * "; ". */
+static void line(FILE *out, const char *state, const char *item, const char *text)
+{
+    const char *split = strstr(text, "; ");
+
+    (void)fprintf(out, "%s\t%s\t", state, item);
+    for (const char *at = text; *at != '\0'; at++) {
+        if (at == split) {
+            (void)fputc('\t', out);
+            at++;
+            continue;
+        }
+        (void)fputc(*at == '\t' || *at == '\n' ? ' ' : *at, out);
+    }
+    (void)fputs(split == NULL ? "\t\n" : "\n", out);
+}
+
+static void check_accounting(const struct agent_topology *topology, const struct agent_roots *roots,
+                             FILE *out)
+{
+    struct agent_accounting_conf conf = {
+        .topology = topology, .sysfs_root = roots->cgroup_sysfs, .procfs_root = roots->procfs};
+    bool better = false;
+
+    for (size_t i = 0; agent_accounting_backends[i] != NULL; i++) {
+        const struct agent_accounting_ops *ops = agent_accounting_backends[i];
+        struct kw_err err = {0};
+        void *self = NULL;
+        if (ops->open(&conf, &self, &err) == 0) {
+            line(out, i == 0 || better ? "ok" : "degraded", ops->name,
+                 i == 0   ? "CPU time per cgroup, exact to the slice"
+                 : better ? "works, used where the ones above do not"
+                          : "used instead of the ones above");
+            ops->close(&self);
+            better = true;
+        } else {
+            line(out, better ? "degraded" : "missing", ops->name, err.text);
+        }
+    }
+}
+
+static void check_cgroups(const struct agent_options *options, const struct agent_roots *roots,
+                          FILE *out)
+{
+    struct agent_cgroups_conf conf = {.sysfs_root = roots->cgroup_sysfs,
+                                      .procfs_root = roots->procfs,
+                                      .cgroup_root = options->cgroup_root};
+    struct agent_cgroups *cgroups = NULL;
+    struct kw_err err = {0};
+
+    if (agent_cgroups_new(&conf, &cgroups, &err) < 0) {
+        line(out, "missing", "cgroups", err.text);
+        return;
+    }
+    line(out, "ok", "cgroups", agent_cgroups_layout(cgroups));
+    agent_cgroups_free(&cgroups);
+}
+
+static void check_counters(FILE *out)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_HARDWARE,
+        .size = sizeof(attr),
+        .config = PERF_COUNT_HW_CPU_CYCLES,
+        .disabled = 1,
+        .exclude_hv = 1,
+    };
+    int fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+
+    if (fd >= 0) {
+        line(out, "ok", "hardware-counters", "cycles can be counted on CPU 0");
+        (void)close(fd);
+    } else if (errno == EACCES || errno == EPERM) {
+        line(out, "degraded", "hardware-counters",
+             "not allowed; run as root or with CAP_PERFMON, time is used alone");
+    } else {
+        line(out, "degraded", "hardware-counters",
+             "this machine shows no PMU, as most virtual machines; time is used alone");
+    }
+}
+
+static void check_meters(const struct agent_options *options, const struct agent_topology *topology,
+                         const struct agent_roots *roots, FILE *out)
+{
+    struct agent_meter_conf conf = {
+        .topology = topology,
+        .sysfs_root = roots->sysfs,
+        .idle_mw = (uint64_t)(options->idle_watts * 1000),
+        .full_mw = (uint64_t)(options->full_watts * 1000),
+    };
+    bool metered = false;
+
+    for (size_t i = 0; agent_meters[i] != NULL; i++) {
+        const struct agent_meter_ops *ops = agent_meters[i];
+        char item[64], text[512];
+        struct kw_err err = {0};
+        void *self = NULL;
+        (void)snprintf(item, sizeof(item), "meter-%s", ops->name);
+        if (ops->open(&conf, &self, &err) < 0) {
+            line(out, "missing", item, err.text);
+            continue;
+        }
+        const struct agent_domain *domains = NULL;
+        size_t n = ops->domains(self, &domains);
+        int used = snprintf(text, sizeof(text), "%zu domains:", n);
+        for (size_t k = 0; k < n && used > 0 && (size_t)used < sizeof(text); k++)
+            used += snprintf(text + used, sizeof(text) - (size_t)used, " %s/%u", domains[k].name,
+                             domains[k].package_id);
+        if (ops->estimated && !metered)
+            line(out, "degraded", item,
+                 "watts are estimated from the CPU's class; use a machine that shows a meter");
+        else
+            line(out, "ok", item, text);
+        metered = metered || !ops->estimated;
+        ops->close(&self);
+    }
+}
+
+static void check_redis(const struct agent_options *options, FILE *out)
+{
+    struct kw_redis_conf conf = {.url = options->redis_url,
+                                 .user = options->redis_user,
+                                 .password_file = options->redis_password_file};
+    struct kw_redis *redis = NULL;
+    struct kw_err err = {0};
+
+    if (options->redis_url == NULL)
+        return;
+    int rc = kw_redis_new(&conf, &redis, &err);
+    if (rc == 0)
+        rc = kw_redis_queue_texts(redis, "PING", NULL);
+    if (rc == 0)
+        rc = kw_redis_exec(redis, NULL, &err);
+    if (rc == 0)
+        line(out, "ok", "redis", kw_redis_name(redis));
+    else
+        line(out, "missing", "redis", err.text[0] != '\0' ? err.text : strerror(-rc));
+    kw_redis_free(&redis);
+}
+
+int agent_check(const struct agent_options *options, FILE *out)
+{
+    struct agent_topology topology;
+    struct agent_roots roots;
+    int rc = agent_roots_find(options, &roots);
+
+    if (rc == 0)
+        rc = agent_topology_read(options->sysfs_root, options->procfs_root, &topology);
+    if (rc < 0)
+        return rc;
+    check_accounting(&topology, &roots, out);
+    check_cgroups(options, &roots, out);
+    check_counters(out);
+    check_meters(options, &topology, &roots, out);
+    check_redis(options, out);
+    return ferror(out) ? -EIO : 0;
+}

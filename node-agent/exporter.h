@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "api/node_info.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "common/snapshot.h"
+#include "node-agent/publisher.h"
+
+/*
+ * HTTP side of the agent: /metrics, /healthz, /readyz, /v1/pods. Handlers read the published
+ * snapshot and touch nothing else.
+ */
+
+/** Threads that answer: a scraper, a probe, and one in reserve. Each may hold one snapshot. */
+#define AGENT_EXPORTER_THREADS 3
+
+struct agent_exporter;
+
+struct agent_exporter_conf {
+    const char *listen;              /**< as kw_http_server_conf.listen */
+    const struct kw_node_info *info; /**< borrowed */
+    struct kw_snapshot *snapshots;   /**< of struct agent_snapshot; borrowed */
+    uint64_t interval_ns;
+    const struct agent_publisher *publisher; /**< NULL: no Redis */
+    struct kw_log *log;
+};
+
+int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_exporter **ret,
+                         struct kw_err *err);
+
+/** The loop took a sample at this CLOCK_MONOTONIC time: what /healthz judges by. From the loop's
+ * thread. */
+void agent_exporter_beat(struct agent_exporter *exporter, uint64_t now_ns);
+
+/** Port in use. */
+uint16_t agent_exporter_port(const struct agent_exporter *exporter);
+
+void agent_exporter_stop(struct agent_exporter **exporter);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node-agent/agent.h"
+#include "node-agent/check.h"
+
+static int fail(const char *text)
+{
+    (void)fprintf(stderr, "kwatt-node-agent: %s\n", text);
+    return 1;
+}
+
+static int run(const struct agent_options *options)
+{
+    struct agent *agent = NULL;
+    struct kw_err err = {0};
+
+    if (options->check) {
+        int rc = agent_check(options, stdout);
+        return rc == 0 ? 0 : fail(strerror(-rc));
+    }
+    if (agent_new(options, stdout, &agent, &err) < 0)
+        return fail(err.text);
+    int code = agent_run(agent);
+    agent_free(&agent);
+    return code;
+}
+
+int main(int argc, char **argv, char **envp)
+{
+    struct agent_options options = {0};
+    struct kw_err err = {0};
+    int rc = kw_conf_load(&agent_program, argc, argv, envp, &options, stdout, NULL, &err);
+
+    if (rc < 0) {
+        (void)fail(err.text);
+        return rc == -EINVAL ? 2 : 1;
+    }
+    if (rc == KW_CONF_DONE)
+        return 0;
+    int code = run(&options);
+    kw_conf_free(&agent_program, &options);
+    return code;
+}

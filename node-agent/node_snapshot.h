@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/curve.h"
+#include "api/node_info.h"
+#include "api/sample.h"
+#include "node-agent/label.h"
+#include "node-agent/ledger.h"
+
+/*
+ * What one sample found, immutable once published: HTTP handlers and the publisher read it while
+ * the next one is made. Snapshots are recycled through a pool, so that sampling allocates nothing
+ * once the machine's workloads are known.
+ */
+
+struct agent_container_row {
+    struct agent_label *label;
+    uint64_t cpu_ns, active_uj, memory_bytes;
+};
+
+struct agent_row {
+    struct agent_label *label;
+    int64_t ended_unix_ms;
+    uint64_t cpu_ns, cpu_uj, dram_uj, sigma_uj;
+    uint64_t cpu_mw, dram_mw;
+    uint64_t memory_bytes;
+    size_t first_container, n_containers; /**< in the snapshot's containers */
+};
+
+/** A domain as its meter calls it. */
+struct agent_slot_name {
+    bool present;
+    char path[256];
+};
+
+struct agent_snapshot_pool;
+
+struct agent_snapshot {
+    struct kw_sample sample;
+    struct kw_curve curve;
+    uint64_t departed_uj;
+    uint64_t quality_windows[KW_QUALITY__MAX]; /**< windows of the epoch with each flag */
+    uint64_t slot_mw[AGENT_SLOTS_MAX];         /**< mean measured power of the window */
+    uint64_t slot_idle_mw[AGENT_SLOTS_MAX];    /**< mean idle power of the window */
+    struct agent_slot_name slots[AGENT_SLOTS_MAX];
+    size_t n_rows, cap_rows;
+    struct agent_row *rows;
+    size_t n_containers, cap_containers;
+    struct agent_container_row *containers;
+    struct agent_snapshot_pool *pool;
+    struct agent_snapshot *next; /**< in the pool's list */
+};
+
+/** @return 0 or -ENOMEM. */
+int agent_snapshot_pool_new(struct agent_snapshot_pool **ret);
+
+/** Every snapshot must have been recycled. */
+void agent_snapshot_pool_free(struct agent_snapshot_pool **pool);
+
+/** An empty snapshot; allocates only where the pool has none. @return 0 or -ENOMEM. */
+int agent_snapshot_take(struct agent_snapshot_pool *pool, struct agent_snapshot **ret);
+
+/** Copies the workloads of the ledger. @return 0 or -ENOMEM (the snapshot can then only be
+ * recycled). */
+int agent_snapshot_fill(struct agent_snapshot *snapshot, const struct agent_ledger *ledger);
+
+/** Gives a snapshot back to its pool, on the sampling thread; fits kw_snapshot_free_fn. */
+void agent_snapshot_recycle(void *snapshot);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node-agent/options.h"
+
+#include <stddef.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+const char *const agent_meter_choices[] = {"auto", "powercap", "model", NULL};
+const char *const agent_accounting_choices[] = {"auto", "ebpf", "ebpf-raw", "cgroup-files", NULL};
+const char *const agent_attribution_choices[] = {"ratio-cpu", NULL};
+
+#define AT(field) offsetof(struct agent_options, field)
+
+static const struct kw_conf_option options[] = {
+    /* sampling */
+    {"node-name", "KWATT_NODE_NAME", "nodeName", KW_CONF_STRING, AT(node_name), NULL, 0, 0, NULL,
+     "NAME", "name of this node in Redis and in metrics; default: the host name", "Sampling"},
+    {"interval", "KWATT_INTERVAL", "interval", KW_CONF_DURATION_NS, AT(interval_ns), "5s",
+     UINT64_C(100000000), UINT64_C(300000000000), NULL, "DURATION",
+     "time between samples; figures are published at most once a second", "Sampling"},
+    {"meter", "KWATT_METER", "meter", KW_CONF_CHOICE, AT(meter), "auto", 0, 0, agent_meter_choices,
+     "METER", "power meter; auto: the first that works, and a model where there is none",
+     "Sampling"},
+    {"accounting", "KWATT_ACCOUNTING", "accounting", KW_CONF_CHOICE, AT(accounting), "auto", 0, 0,
+     agent_accounting_choices, "BACKEND",
+     "where CPU time per cgroup comes from; auto: the first that works", "Sampling"},
+    {"attribution", "KWATT_ATTRIBUTION", "attribution", KW_CONF_CHOICE, AT(attribution),
+     "ratio-cpu", 0, 0, agent_attribution_choices, "METHOD",
+     "how energy above idle is split among workloads", "Sampling"},
+    {"idle-watts", "KWATT_IDLE_WATTS", "idleWatts", KW_CONF_DOUBLE, AT(idle_watts), "0", 0, 100000,
+     NULL, "WATTS",
+     "what all CPU packages together draw with nothing to do; 0: what CPUs of this class draw",
+     "Sampling"},
+    {"full-watts", "KWATT_FULL_WATTS", "fullWatts", KW_CONF_DOUBLE, AT(full_watts), "0", 0, 100000,
+     NULL, "WATTS",
+     "what all CPU packages together draw at full load, for the model; 0: by class of CPU",
+     "Sampling"},
+    /* where to look */
+    {"sysfs", "KWATT_SYSFS", "sysfs", KW_CONF_STRING, AT(sysfs_root), "/sys", 0, 0, NULL, "DIR",
+     "root of sysfs for meters and topology; the cgroup tree is taken from DIR/fs/cgroup where\n"
+     "that exists, and from this machine's own mounts otherwise",
+     "Where to look"},
+    {"procfs", "KWATT_PROCFS", "procfs", KW_CONF_STRING, AT(procfs_root), "/proc", 0, 0, NULL,
+     "DIR", "root of procfs", "Where to look"},
+    {"cgroup-root", "KWATT_CGROUP_ROOT", "cgroupRoot", KW_CONF_STRING, AT(cgroup_root), "/", 0, 0,
+     NULL, "PATH", "only cgroups below this path are workloads; what is outside is the system",
+     "Where to look"},
+    /* publishing */
+    {"redis", "KWATT_REDIS", "redis.url", KW_CONF_STRING, AT(redis_url), NULL, 0, 0, NULL, "URL",
+     "where to publish: redis://HOST[:PORT][/DB] or unix:///PATH; default: nowhere", "Publishing"},
+    {"redis-user", "KWATT_REDIS_USER", "redis.user", KW_CONF_STRING, AT(redis_user), NULL, 0, 0,
+     NULL, "USER", "ACL user; default: the URL's", "Publishing"},
+    {"redis-password-file", "KWATT_REDIS_PASSWORD_FILE", "redis.passwordFile", KW_CONF_STRING,
+     AT(redis_password_file), NULL, 0, 0, NULL, "FILE",
+     "file with the password, read at each connect", "Publishing"},
+    {"listen", "KWATT_LISTEN", "listen", KW_CONF_STRING, AT(listen), ":9891", 0, 0, NULL, "ADDR",
+     "address of /metrics, /healthz, /readyz and /v1/pods: HOST:PORT, :PORT, unix:/PATH; empty: "
+     "none",
+     "Publishing"},
+    /* the program itself */
+    {"log-level", "KWATT_LOG_LEVEL", "logLevel", KW_CONF_CHOICE, AT(log_level), "info", 0, 0,
+     kw_log_level_names, "LEVEL", "what to log", "Program"},
+    {"check", NULL, NULL, KW_CONF_BOOL, AT(check), "false", 0, 0, NULL, NULL,
+     "print what this machine offers, one line per item (state, item, detail, remedy), and exit",
+     "Program"},
+    {"once", NULL, NULL, KW_CONF_BOOL, AT(once), "false", 0, 0, NULL, NULL,
+     "take one sample over one interval, print it as JSON (as /v1/pods), and exit", "Program"},
+};
+
+const struct kw_conf_program agent_program = {
+    .name = "kwatt-node-agent",
+    .synopsis = "[options]",
+    .summary =
+        "Measures what every workload of this machine draws: reads power meters, accounts CPU "
+        "time\n"
+        "per cgroup with eBPF, splits the energy, and publishes it. Runs best as root, which it\n"
+        "gives up after start; without, it says what it uses instead.",
+    .examples = "  kwatt-node-agent --check\n"
+                "  kwatt-node-agent --once --interval 2s\n"
+                "  kwatt-node-agent --redis unix:///run/kwatt/redis.sock --listen 127.0.0.1:9891\n",
+    .options = options,
+    .n_options = KW_ARRAY_SIZE(options),
+    .positionals = false,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/conf.h"
+
+/** What the operator can choose. Filled by kw_conf_load from agent_program; texts are owned by it.
+ */
+struct agent_options {
+    char *node_name; /**< NULL: host name */
+    uint64_t interval_ns;
+    char *sysfs_root;
+    char *procfs_root;
+    char *cgroup_root;
+    unsigned meter;       /**< index into agent_meter_choices */
+    unsigned accounting;  /**< index into agent_accounting_choices */
+    unsigned attribution; /**< index into agent_attribution_choices */
+    double idle_watts;    /**< of all packages; 0: class prior */
+    double full_watts;
+    char *redis_url; /**< NULL: no Redis */
+    char *redis_user;
+    char *redis_password_file;
+    char *listen;       /**< "": no HTTP */
+    unsigned log_level; /**< enum kw_log_level */
+    bool check;
+    bool once;
+};
+
+/** "auto" and the names of agent_meters, agent_accounting_backends; the names of
+ * agent_attributions. End with NULL. */
+extern const char *const agent_meter_choices[];
+extern const char *const agent_accounting_choices[];
+extern const char *const agent_attribution_choices[];
+
+/** The option table of kwatt-node-agent. */
+extern const struct kw_conf_program agent_program;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node-agent/privilege.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+
+#include "common/cleanup.h"
+
+struct wanted {
+    cap_value_t value;
+    const char *name;
+};
+static const struct wanted wanted[] = {
+    {CAP_BPF, "cap_bpf"},                         /* flush the accounting, read its maps */
+    {CAP_PERFMON, "cap_perfmon"},                 /* the same, and hardware counters */
+    {CAP_DAC_READ_SEARCH, "cap_dac_read_search"}, /* energy_uj and cgroup files of others */
+};
+static const struct wanted before_5_8 = {CAP_SYS_ADMIN, "cap_sys_admin"};
+
+/** Adds a capability if this thread has it. */
+static int keep(cap_t present, cap_t next, const struct wanted *one, char *kept)
+{
+    cap_flag_value_t has = CAP_CLEAR;
+    size_t len = strlen(kept);
+
+    if (cap_get_flag(present, one->value, CAP_PERMITTED, &has) < 0 || has != CAP_SET)
+        return 0; /* not had, or not known to this kernel */
+    if (cap_set_flag(next, CAP_PERMITTED, 1, &one->value, CAP_SET) < 0 ||
+        cap_set_flag(next, CAP_EFFECTIVE, 1, &one->value, CAP_SET) < 0)
+        return -errno;
+    (void)snprintf(kept + len, AGENT_PRIVILEGE_TEXT - len, "%s%s", len > 0 ? "," : "", one->name);
+    return 0;
+}
+
+int agent_privilege_drop(char kept[AGENT_PRIVILEGE_TEXT])
+{
+    cap_t present = cap_get_proc();
+    cap_t next = cap_init();
+    int rc = present == NULL || next == NULL ? -ENOMEM : 0;
+
+    kept[0] = '\0';
+    for (size_t i = 0; rc == 0 && i < KW_ARRAY_SIZE(wanted); i++)
+        rc = keep(present, next, &wanted[i], kept);
+    if (rc == 0 && cap_get_bound(wanted[0].value) < 0)
+        rc = keep(present, next, &before_5_8, kept);
+    if (rc == 0 && cap_set_proc(next) < 0)
+        rc = -errno;
+    if (rc == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        rc = -errno;
+    if (kept[0] == '\0')
+        (void)snprintf(kept, AGENT_PRIVILEGE_TEXT, "none");
+    if (present != NULL)
+        (void)cap_free(present);
+    if (next != NULL)
+        (void)cap_free(next);
+    return rc;
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Order within a sample: the accounting is flushed and the meter read before anything else, so that
+ * energy and CPU time cover the same window as closely as the machine allows. Then the cgroup tree
+ * is brought up to date (a cgroup that was born in the window is known before its time is booked),
+ * time is booked, and each slot's energy is split on its own.
+ *
+ * A window is as long as the monotonic clock says. If the agent was stopped, the counters went on:
+ * the window is then long and exact, and flagged; if the machine slept, the boot clock shows it.
+ *
+ * A domain that could not be read for a while gives its energy in one piece when it comes back. It
+ * is split by the last window's CPU time, since nothing better is known, and idle is taken off for
+ * the time it covers.
+ *
+ * Epoch: the wall clock at the start, in ms; energies count from there.
+ */
+#include "node-agent/sampler.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/quality.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "node-agent/class_prior.h"
+#include "node-agent/curve.h"
+#include "node-agent/self_cost.h"
+
+/* Smoothing of the node's watts, as the ledger's for workloads. */
+#define SMOOTH_NS 10e9
+
+/* Timers are late under load; this much more than the nominal interval means that somebody stopped
+ * us. */
+#define LATE_FACTOR_NUM 5
+#define LATE_FACTOR_DEN 2
+#define LATE_MIN_NS     (500 * KW_NS_PER_MS)
+
+/* Memory changes slowly and costs two file reads per workload: each is read once in so long. */
+#define MEMORY_ROUND_NS (15 * KW_NS_PER_S)
+
+/* Windows with one of these say nothing reliable about power against load. */
+#define UNFIT_FOR_CURVE                                                     \
+    (KW_QUALITY_BIT(KW_QUALITY_RESET) | KW_QUALITY_BIT(KW_QUALITY_GAP) |    \
+     KW_QUALITY_BIT(KW_QUALITY_STALE) | KW_QUALITY_BIT(KW_QUALITY_FROZEN) | \
+     KW_QUALITY_BIT(KW_QUALITY_IMPLAUSIBLE))
+
+struct agent_sampler {
+    struct agent_sampler_conf conf;
+    void *method;
+    struct agent_ledger *ledger;
+    struct agent_booking *booking;
+    struct agent_snapshot_pool *pool;
+    struct agent_curve curve;
+    struct agent_usage usage;
+    struct agent_metering_window metered;
+    uint64_t epoch, seq;
+    uint64_t last_ns;       /* monotonic, end of the last window */
+    uint64_t last_ahead_ns; /* boot clock - monotonic clock then */
+    uint64_t self_base_ns;
+    double node_mw; /* EWMA */
+    uint64_t watched_ns;
+    uint64_t quality_windows[KW_QUALITY__MAX];
+    bool ever[AGENT_SLOTS_MAX]; /* slot was metered in this epoch */
+    uint32_t package_ids[AGENT_PACKAGES_MAX];
+    uint64_t idle_mw[AGENT_SLOTS_MAX], idle_sigma_mw[AGENT_SLOTS_MAX];
+    uint64_t used_mcpu;
+    size_t memory_cursor;
+};
+
+static uint64_t boot_ahead_ns(void)
+{
+    uint64_t monotonic = kw_now_ns();
+    uint64_t boot = kw_now_boot_ns();
+
+    return boot > monotonic ? boot - monotonic : 0;
+}
+
+/** Idle and full power of all packages that the topology knows. */
+static void node_prior(const struct agent_sampler_conf *conf, uint64_t *ret_idle_mw,
+                       uint64_t *ret_full_mw)
+{
+    *ret_idle_mw = 0;
+    *ret_full_mw = 0;
+    for (unsigned p = 0; p < conf->topology->n_packages; p++) {
+        uint64_t idle_mw, full_mw;
+        agent_package_power_mw(conf->topology, p, conf->idle_mw, conf->full_mw, &idle_mw, &full_mw);
+        *ret_idle_mw += idle_mw;
+        *ret_full_mw += full_mw;
+    }
+}
+
+/** First readings: what lies before them is not ours. A meter that fails here gives its baseline
+ * later. */
+static int take_baseline(struct agent_sampler *sampler)
+{
+    const struct agent_sampler_conf *conf = &sampler->conf;
+
+    if (conf->cgroups != NULL)
+        (void)agent_cgroups_update(conf->cgroups, kw_now_ns());
+    int rc = conf->accounting->read(conf->accounting_self, &sampler->usage);
+    (void)agent_metering_read(conf->metering, NULL, kw_now_ns(), 0, &sampler->metered);
+    sampler->last_ns = rc == 0 ? sampler->usage.t_ns : kw_now_ns();
+    sampler->last_ahead_ns = boot_ahead_ns();
+    return agent_booking_take(sampler->booking, rc == 0 ? &sampler->usage : NULL, true,
+                              sampler->last_ns, kw_now_unix_ms());
+}
+
+int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sampler **ret)
+{
+    kw_cleanup(agent_sampler_free) struct agent_sampler *sampler = calloc(1, sizeof(*sampler));
+    uint64_t idle_mw, full_mw;
+
+    if (sampler == NULL)
+        return -ENOMEM;
+    sampler->conf = *conf;
+    sampler->epoch = (uint64_t)kw_now_unix_ms();
+    sampler->self_base_ns = agent_self_cpu_ns();
+    node_prior(conf, &idle_mw, &full_mw);
+    agent_curve_init(&sampler->curve, idle_mw, full_mw);
+    int rc = conf->method->open(AGENT_WORKLOADS_MAX + 1, &sampler->method);
+    if (rc == 0)
+        rc = agent_ledger_new(conf->topology->n_packages, &sampler->ledger);
+    if (rc == 0)
+        rc = agent_snapshot_pool_new(&sampler->pool);
+    if (rc < 0)
+        return rc;
+    struct agent_booking_conf booking = {
+        .n_packages = conf->topology->n_packages,
+        .accounting = conf->accounting,
+        .accounting_self = conf->accounting_self,
+        .cgroups = conf->cgroups,
+        .ledger = sampler->ledger,
+    };
+    rc = agent_booking_new(&booking, &sampler->booking);
+    if (rc == 0)
+        rc = take_baseline(sampler);
+    if (rc < 0)
+        return rc;
+    *ret = KW_TAKE_PTR(sampler);
+    return 0;
+}
+
+void agent_sampler_free(struct agent_sampler **sampler)
+{
+    struct agent_sampler *owned = KW_TAKE_PTR(*sampler);
+
+    if (owned == NULL)
+        return;
+    agent_booking_free(&owned->booking);
+    agent_ledger_free(&owned->ledger);
+    agent_snapshot_pool_free(&owned->pool);
+    if (owned->method != NULL)
+        owned->conf.method->close(&owned->method);
+    agent_usage_free(&owned->usage);
+    free(owned);
+}
+
+static uint64_t idle_prior_mw(const struct agent_sampler *sampler, unsigned package, bool dram)
+{
+    uint64_t idle_mw = 0;
+
+    /* what idle memory draws follows from its size and generation, which no table gives: not
+     * assumed */
+    if (!dram)
+        agent_package_power_mw(sampler->conf.topology, package, sampler->conf.idle_mw,
+                               sampler->conf.full_mw, &idle_mw, NULL);
+    return idle_mw;
+}
+
+/** Splits the energy of every slot. @return all that was measured in the window. */
+static uint64_t split_all(struct agent_sampler *sampler, bool usage_known)
+{
+    const struct agent_metering_window *metered = &sampler->metered;
+    uint64_t measured_uj = 0;
+
+    for (unsigned slot = 0; slot < 2 * metered->n_packages; slot++) {
+        const struct agent_slot_window *window = &metered->slots[slot];
+        if (!window->metered)
+            continue;
+        struct agent_ledger_energy energy = {
+            .slot = slot,
+            .dram = slot % 2 == 1,
+            .package = slot / 2,
+            .measured_uj = window->delta_uj,
+            .interval_ns = window->interval_ns,
+            .idle_prior_mw = idle_prior_mw(sampler, slot / 2, slot % 2 == 1),
+            .usage_known = usage_known,
+        };
+        sampler->ever[slot] = true;
+        sampler->package_ids[slot / 2] = window->package_id;
+        sampler->idle_mw[slot] =
+            agent_ledger_split(sampler->ledger, sampler->conf.method, sampler->method, &energy,
+                               &sampler->idle_sigma_mw[slot]);
+        measured_uj += window->delta_uj;
+    }
+    return measured_uj;
+}
+
+static uint64_t mean_mw(uint64_t uj, uint64_t interval_ns)
+{
+    return interval_ns == 0 ? 0 : (uint64_t)((unsigned __int128)uj * 1000000 / interval_ns);
+}
+
+/** The node's power and load of the window, into the average and the curve. */
+static void learn(struct agent_sampler *sampler, uint64_t measured_uj, uint64_t busy_ns,
+                  uint64_t interval_ns, uint32_t quality, bool usage_known)
+{
+    uint64_t capacity_mcpu = (uint64_t)sampler->conf.topology->n_online * 1000;
+    double history = (double)sampler->watched_ns /
+                     (double)(sampler->watched_ns + interval_ns + (interval_ns == 0));
+    double keep = fmin(exp(-(double)interval_ns / SMOOTH_NS), history);
+
+    if (interval_ns == 0)
+        return;
+    sampler->node_mw =
+        sampler->node_mw * keep + (double)mean_mw(measured_uj, interval_ns) * (1.0 - keep);
+    sampler->watched_ns += interval_ns;
+    if (!usage_known)
+        return;
+    sampler->used_mcpu = (uint64_t)((unsigned __int128)busy_ns * 1000 / interval_ns);
+    if ((quality & UNFIT_FOR_CURVE) == 0 && measured_uj > 0 && capacity_mcpu > 0) {
+        uint64_t permille = sampler->used_mcpu * 1000 / capacity_mcpu;
+        agent_curve_observe(&sampler->curve, permille > 1000 ? 1000 : (uint32_t)permille,
+                            mean_mw(measured_uj, interval_ns), interval_ns);
+    }
+}
+
+static void read_memory(struct agent_sampler *sampler, struct agent_workload *workload,
+                        uint64_t now_ns)
+{
+    uint64_t bytes = 0;
+
+    workload->memory_t_ns = now_ns;
+    if (workload->cgroups == 0)
+        return;
+    if (agent_cgroups_memory_bytes(sampler->conf.cgroups, workload->label->cgroup, &bytes) == 0)
+        workload->memory_bytes = bytes;
+    for (size_t i = 0; i < workload->n_containers; i++) {
+        struct agent_container *container = &workload->containers[i];
+        if (container->cgroups > 0 &&
+            agent_cgroups_memory_bytes(sampler->conf.cgroups, container->label->cgroup, &bytes) ==
+                0)
+            container->memory_bytes = bytes;
+    }
+}
+
+/** Memory of some workloads: new ones and, in turn, the others. */
+static void read_memories(struct agent_sampler *sampler, uint64_t now_ns, uint64_t interval_ns)
+{
+    struct agent_workload *const *workloads = NULL;
+    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
+    size_t turns =
+        n * (size_t)(interval_ns / KW_NS_PER_MS) / (size_t)(MEMORY_ROUND_NS / KW_NS_PER_MS) + 1;
+
+    if (sampler->conf.cgroups == NULL || n == 0)
+        return;
+    for (size_t i = 0; i < turns && i < n; i++) {
+        sampler->memory_cursor = (sampler->memory_cursor + 1) % n;
+        read_memory(sampler, workloads[sampler->memory_cursor], now_ns);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (workloads[i]->memory_t_ns == 0)
+            read_memory(sampler, workloads[i], now_ns);
+    }
+}
+
+static void fill_packages(const struct agent_sampler *sampler, struct agent_snapshot *snapshot,
+                          struct kw_sample *sample)
+{
+    for (unsigned p = 0; p < KW_PACKAGES_MAX; p++) {
+        unsigned cpu = agent_slot(p, AGENT_DOMAIN_CPU), dram = agent_slot(p, AGENT_DOMAIN_DRAM);
+        if (!sampler->ever[cpu] && !sampler->ever[dram])
+            continue;
+        sample->packages[sample->n_packages++] = (struct kw_package_sample){
+            .package = sampler->package_ids[p],
+            .cpu = *agent_ledger_total(sampler->ledger, cpu),
+            .has_dram = sampler->ever[dram],
+            .dram = *agent_ledger_total(sampler->ledger, dram),
+        };
+        for (unsigned slot = cpu; slot <= dram; slot++) {
+            const struct agent_slot_window *window = &sampler->metered.slots[slot];
+            snapshot->slots[slot].present = sampler->ever[slot];
+            snapshot->slot_mw[slot] = mean_mw(window->delta_uj, window->interval_ns);
+            snapshot->slot_idle_mw[slot] = sampler->idle_mw[slot] < snapshot->slot_mw[slot]
+                                               ? sampler->idle_mw[slot]
+                                               : snapshot->slot_mw[slot];
+            sample->idle_mw += sampler->idle_mw[slot];
+            if (window->metered)
+                (void)snprintf(snapshot->slots[slot].path, sizeof(snapshot->slots[slot].path), "%s",
+                               window->domain->path);
+        }
+    }
+}
+
+static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *snapshot,
+                        uint64_t now_ns, uint64_t interval_ns, uint32_t quality)
+{
+    const struct agent_sampler_conf *conf = &sampler->conf;
+    const struct agent_metering_window *metered = &sampler->metered;
+    struct kw_sample *sample = &snapshot->sample;
+    double variance = 0;
+
+    memset(sample, 0, sizeof(*sample));
+    memset(snapshot->slot_mw, 0, sizeof(snapshot->slot_mw));
+    (void)snprintf(sample->node, sizeof(sample->node), "%s", conf->node);
+    (void)snprintf(sample->boot_id, sizeof(sample->boot_id), "%s", conf->boot_id);
+    sample->epoch = sampler->epoch;
+    sample->seq = ++sampler->seq;
+    sample->t_unix_ms = kw_now_unix_ms();
+    sample->interval_ns = interval_ns;
+    fill_packages(sampler, snapshot, sample);
+    for (unsigned slot = 0; slot < AGENT_SLOTS_MAX; slot++)
+        variance += (double)sampler->idle_sigma_mw[slot] * (double)sampler->idle_sigma_mw[slot];
+    sample->idle_sigma_mw = (uint64_t)llround(sqrt(variance));
+    if (metered->has_platform) {
+        sample->platform.present = true;
+        sample->platform.mw = metered->platform_mw;
+        sample->platform.age_ms =
+            now_ns > metered->platform_t_ns ? (now_ns - metered->platform_t_ns) / KW_NS_PER_MS : 0;
+        (void)snprintf(sample->platform.source, sizeof(sample->platform.source), "%s",
+                       metered->platform_source);
+    }
+    sample->watts_mw = (uint64_t)llround(sampler->node_mw);
+    sample->used_mcpu = sampler->used_mcpu;
+    sample->allocatable_mcpu = (uint64_t)conf->topology->n_online * 1000;
+    sample->quality = quality;
+    (void)snprintf(sample->meter, sizeof(sample->meter), "%s",
+                   agent_metering_ops(conf->metering)->name);
+    (void)snprintf(sample->method, sizeof(sample->method), "%s", conf->method->name);
+    (void)snprintf(sample->accounting, sizeof(sample->accounting), "%s", conf->accounting->name);
+    sample->self_cpu_ns = agent_self_cpu_ns() - sampler->self_base_ns;
+    sample->self_rss_bytes = agent_self_rss_bytes();
+}
+
+static void forget_workload(void *user, uint64_t number)
+{
+    struct agent_sampler *sampler = user;
+
+    sampler->conf.method->forget(sampler->method, number);
+}
+
+static uint32_t window_quality(struct agent_sampler *sampler, bool usage_known,
+                               uint64_t interval_ns)
+{
+    uint64_t late_ns = sampler->conf.interval_ns * LATE_FACTOR_NUM / LATE_FACTOR_DEN;
+    /* the methods there are use time alone */
+    uint32_t quality = sampler->metered.quality | KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS);
+
+    if (interval_ns > late_ns && interval_ns > sampler->conf.interval_ns + LATE_MIN_NS)
+        quality |= KW_QUALITY_BIT(KW_QUALITY_GAP);
+    if (usage_known && sampler->usage.overflowed)
+        quality |= KW_QUALITY_BIT(KW_QUALITY_OVERFLOW);
+    if (!usage_known)
+        quality |= KW_QUALITY_BIT(KW_QUALITY_STALE);
+    for (unsigned q = 0; q < KW_QUALITY__MAX; q++)
+        sampler->quality_windows[q] += (quality >> q) & 1;
+    return quality;
+}
+
+int agent_sampler_take(struct agent_sampler *sampler, struct agent_snapshot **ret,
+                       struct agent_sample_notes *ret_notes)
+{
+    const struct agent_sampler_conf *conf = &sampler->conf;
+    struct agent_sample_notes notes = {0};
+    uint64_t busy_ns[AGENT_PACKAGES_MAX] = {0}, all_busy_ns = 0;
+
+    notes.accounting_error = conf->accounting->read(conf->accounting_self, &sampler->usage);
+    bool usage_known = notes.accounting_error == 0;
+    uint64_t now_ns = usage_known ? sampler->usage.t_ns : kw_now_ns();
+    uint64_t interval_ns = now_ns > sampler->last_ns ? now_ns - sampler->last_ns : 0;
+    uint64_t ahead_ns = boot_ahead_ns();
+    uint64_t slept_ns = ahead_ns > sampler->last_ahead_ns ? ahead_ns - sampler->last_ahead_ns : 0;
+    if (usage_known)
+        agent_booking_busy(sampler->booking, &sampler->usage, busy_ns);
+    struct agent_meter_load load = {.interval_ns = interval_ns, .busy_ns = busy_ns};
+    notes.meter_error =
+        agent_metering_read(conf->metering, &load, now_ns, slept_ns, &sampler->metered);
+    notes.meter_changed = sampler->metered.changed;
+    sampler->last_ns = now_ns;
+    sampler->last_ahead_ns = ahead_ns;
+
+    if (conf->cgroups != NULL)
+        notes.cgroups_error = agent_cgroups_update(conf->cgroups, now_ns);
+    agent_ledger_begin(sampler->ledger);
+    notes.booking_error = agent_booking_take(sampler->booking, usage_known ? &sampler->usage : NULL,
+                                             false, now_ns, kw_now_unix_ms());
+    for (unsigned p = 0; p < AGENT_PACKAGES_MAX; p++)
+        all_busy_ns += busy_ns[p];
+    uint32_t quality = window_quality(sampler, usage_known, interval_ns);
+    uint64_t measured_uj = split_all(sampler, usage_known);
+    agent_ledger_end(sampler->ledger, now_ns, interval_ns, forget_workload, sampler);
+    learn(sampler, measured_uj, all_busy_ns, interval_ns, quality, usage_known);
+    read_memories(sampler, now_ns, interval_ns);
+    *ret_notes = notes;
+
+    struct agent_snapshot *snapshot = NULL;
+    int rc = agent_snapshot_take(sampler->pool, &snapshot);
+    if (rc < 0)
+        return rc;
+    rc = agent_snapshot_fill(snapshot, sampler->ledger);
+    if (rc < 0) {
+        agent_snapshot_recycle(snapshot);
+        return rc;
+    }
+    fill_sample(sampler, snapshot, now_ns, interval_ns, quality);
+    memcpy(snapshot->quality_windows, sampler->quality_windows, sizeof(sampler->quality_windows));
+    agent_curve_get(&sampler->curve, (uint64_t)conf->topology->n_online * 1000,
+                    agent_metering_ops(conf->metering)->estimated, &snapshot->curve);
+    *ret = snapshot;
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node-agent/booking.h"
+#include "node-agent/metering.h"
+#include "node-agent/node_snapshot.h"
+
+/*
+ * One sample of the node: flushes the accounting and reads the meter back to back, books CPU time
+ * under workloads, splits each domain's energy, learns the power curve, and makes a snapshot of it
+ * all. Belongs to one thread. Takes no ownership of what it is given.
+ */
+
+struct agent_sampler_conf {
+    const struct agent_topology *topology;
+    const struct agent_accounting_ops *accounting;
+    void *accounting_self;
+    struct agent_cgroups *cgroups; /**< NULL: no cgroup tree */
+    struct agent_metering *metering;
+    const struct agent_attribution_ops *method;
+    uint64_t interval_ns;      /**< nominal; a window much longer is flagged as a gap */
+    uint64_t idle_mw, full_mw; /**< of the node's CPU packages, configured; 0: class prior */
+    const char *node;          /**< borrowed for the life of the sampler, as is boot_id */
+    const char *boot_id;
+};
+
+struct agent_sampler;
+
+/** Takes the baseline: what was used and drawn before counts for nothing. @return 0 or -errno. */
+int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sampler **ret);
+void agent_sampler_free(struct agent_sampler **sampler);
+
+/** What went wrong or changed in a sample, for the owner's log. */
+struct agent_sample_notes {
+    int accounting_error; /**< the reading failed: energy of the window is unattributed */
+    int meter_error;      /**< no domain could be read */
+    int booking_error;
+    int cgroups_error;
+    bool meter_changed;
+};
+
+/**
+ * Takes a sample. Allocates only where workloads, zones or readers' snapshots became more.
+ * @param ret for kw_snapshot_publish, or agent_snapshot_recycle.
+ * @return 0; -ENOMEM (the energies are booked all the same; the next sample shows them).
+ */
+int agent_sampler_take(struct agent_sampler *sampler, struct agent_snapshot **ret,
+                       struct agent_sample_notes *ret_notes);

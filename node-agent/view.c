@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node-agent/view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+
+void agent_view_record(const struct agent_snapshot *snapshot, const struct agent_row *row,
+                       struct kw_container_record *containers, struct kw_pod_record *ret)
+{
+    const struct kw_sample *sample = &snapshot->sample;
+
+    for (size_t i = 0; i < row->n_containers; i++) {
+        const struct agent_container_row *container =
+            &snapshot->containers[row->first_container + i];
+        containers[i] = (struct kw_container_record){
+            .id = container->label->id,
+            .name = container->label->name,
+            .cpu_ns = container->cpu_ns,
+            .active_uj = container->active_uj,
+            .memory_bytes = container->memory_bytes,
+        };
+    }
+    *ret = (struct kw_pod_record){
+        .kind = row->label->kind,
+        .id = row->label->id,
+        .name = row->label->name,
+        .namespace_ = (char *)"",
+        .runtime = row->label->runtime,
+        .cgroup = row->label->cgroup,
+        .epoch = sample->epoch,
+        .started_unix_ms = row->label->started_unix_ms,
+        .ended_unix_ms = row->ended_unix_ms,
+        .t_unix_ms = sample->t_unix_ms,
+        .cpu_ns = row->cpu_ns,
+        .active_uj = row->cpu_uj + row->dram_uj,
+        .dram_uj = row->dram_uj,
+        .sigma_uj = row->sigma_uj,
+        .watts_mw = row->cpu_mw + row->dram_mw,
+        .memory_bytes = row->memory_bytes,
+        .estimated = (sample->quality & KW_QUALITY_BIT(KW_QUALITY_ESTIMATED)) != 0,
+        .n_containers = row->n_containers,
+        .containers = containers,
+    };
+}
+
+int agent_view_encode(const struct agent_snapshot *snapshot, const struct kw_node_info *info,
+                      char **ret, size_t *ret_len)
+{
+    kw_cleanup_free struct kw_pod_record *records = calloc(snapshot->n_rows + 1, sizeof(*records));
+    kw_cleanup_free struct kw_container_record *containers =
+        calloc(snapshot->n_containers + 1, sizeof(*containers));
+
+    if (records == NULL || containers == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < snapshot->n_rows; i++)
+        agent_view_record(snapshot, &snapshot->rows[i],
+                          containers + snapshot->rows[i].first_container, &records[i]);
+    struct kw_node_view view = {
+        .info = *info,
+        .sample = snapshot->sample,
+        .curve = snapshot->curve,
+        .departed_uj = snapshot->departed_uj,
+        .n_pods = snapshot->n_rows,
+        .pods = records,
+    };
+    return kw_node_view_encode(&view, ret, ret_len);
+}
