@@ -33,10 +33,10 @@ static const struct ext_name no_name = {.at = ""};
 /** Makes room for one more element. @return 0; -E2BIG; -ENOMEM. */
 static int grow(void **list, size_t *cap, size_t n, size_t size)
 {
-    if (n < *cap)
-        return 0;
     if (n >= EXT_NODES_MAX)
         return -E2BIG;
+    if (n < *cap)
+        return 0;
     size_t wanted = *cap == 0 ? LIST_MIN : *cap * 2;
     void *grown = reallocarray(*list, wanted, size);
     if (grown == NULL)
@@ -191,12 +191,14 @@ int ext_args_scan(const char *body, size_t len, struct ext_args *args, const cha
     kw_json_begin(&json, body, len);
     *ret_why = "the body is no JSON object";
     rc = ext_json_enter(&json, KW_JSON_OBJECT);
-    if (rc != EXT_JSON_OPEN)
-        return -EBADMSG;
-    while ((rc = ext_json_key(&json, &token)) > 0) {
-        rc = scan_field(&json, &token, args, ret_why);
-        if (rc < 0)
-            break;
+    if (rc == EXT_JSON_OPEN) {
+        while ((rc = ext_json_key(&json, &token)) > 0) {
+            rc = scan_field(&json, &token, args, ret_why);
+            if (rc < 0)
+                break;
+        }
+    } else {
+        rc = -EBADMSG;
     }
     if (rc == 0 && kw_json_next(&json, &token) != KW_JSON_END)
         rc = -EBADMSG;

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The extender's scanner against the tree reader of api/: both take or both refuse a body, and they
+ * read the same pod and the same names. Left out of the comparison: a key given twice, where a tree
+ * does not keep what the scanner saw and refused first; nesting and counts beyond the scanner's
+ * bounds. What was taken is answered, and the answers are read back.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/cleanup.h"
+#include "common/json_scan.h"
+#include "extender/protocol.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void need(bool condition)
+{
+    if (!condition)
+        abort();
+}
+
+/** Whether some key of the document stands twice in its object, in any spelling at the top. */
+static bool has_double_key(const char *body, size_t len)
+{
+    bool twice = false;
+    json_t *strict =
+        json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+
+    for (void *a = json_object_iter(strict); a != NULL; a = json_object_iter_next(strict, a)) {
+        for (void *b = json_object_iter_next(strict, a); b != NULL;
+             b = json_object_iter_next(strict, b))
+            twice |= strcasecmp(json_object_iter_key(a), json_object_iter_key(b)) == 0;
+    }
+    twice |= strict == NULL;
+    json_decref(strict);
+    return twice;
+}
+
+static bool is_nested_too_deep(const char *body, size_t len)
+{
+    size_t open = 0;
+
+    for (size_t i = 0; i < len; i++)
+        open += body[i] == '[' || body[i] == '{';
+    return open >= KW_JSON_MAX_DEPTH;
+}
+
+static void compare_name(const struct ext_name *name, const struct kw_extender_name *reference)
+{
+    const struct kw_json_token token = {
+        .type = KW_JSON_STRING, .escaped = name->escaped, .at = name->at, .len = name->len};
+    kw_cleanup_free char *text = malloc(name->len + 1);
+
+    need(text != NULL);
+    size_t len = kw_json_unescape(&token, text);
+    need(len == reference->len && memcmp(text, reference->text, len) == 0);
+}
+
+static void compare(const struct ext_args *args, const struct kw_extender_args *reference)
+{
+    const struct kw_extender_pod *a = &args->pod;
+    const struct kw_extender_pod *b = &reference->pod;
+
+    need(strcmp(a->ns, b->ns) == 0 && a->request_mcpu == b->request_mcpu);
+    need(a->expected_mcpu == b->expected_mcpu && a->expected_mw == b->expected_mw);
+    need(a->placement == b->placement && a->mirror == b->mirror);
+    need(a->bad_values == b->bad_values);
+    need(args->has_names == reference->has_names && args->has_nodes == reference->has_nodes);
+    need(args->n_names == reference->n_names && args->n_items == reference->n_nodes);
+    for (size_t i = 0; i < args->n_names; i++)
+        compare_name(&args->names[i], &reference->names[i]);
+    for (size_t i = 0; i < args->n_items; i++)
+        compare_name(&args->items[i].name, &reference->nodes[i]);
+}
+
+static void answer(const struct ext_args *args)
+{
+    size_t n = ext_args_count(args);
+    kw_cleanup_free uint8_t *scores = calloc(n + 1, 1);
+    struct kw_buf out = {0};
+    struct kw_filter_result result;
+    struct kw_host_priority *list = NULL;
+    size_t n_list = 0;
+
+    need(scores != NULL && ext_answer_filter(args, &out) == 0);
+    need(kw_filter_result_decode(out.data, out.len, &result, NULL) == 0);
+    need(result.n_names == args->n_names && result.n_nodes == args->n_items);
+    kw_filter_result_clear(&result);
+    kw_buf_reset(&out);
+    for (size_t i = 0; i < n; i++)
+        scores[i] = (uint8_t)(i % 11);
+    need(ext_answer_prioritize(args, scores, &out) == 0);
+    need(kw_host_priorities_decode(out.data, out.len, &list, &n_list, NULL) == 0 && n_list == n);
+    kw_host_priorities_free(&list, n_list);
+    kw_buf_free(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *body = (const char *)data;
+    struct ext_args args = {0};
+    struct kw_extender_args reference = {0};
+    const char *why = NULL;
+    int rc = ext_args_scan(body, size, &args, &why);
+    int reference_rc = kw_extender_args_decode(body, size, &reference, NULL);
+
+    need(rc == 0 || why != NULL);
+    if (rc == 0)
+        answer(&args);
+    if (rc != -E2BIG && !is_nested_too_deep(body, size)) {
+        bool doubled = has_double_key(body, size);
+        if (rc != reference_rc)
+            need(doubled && reference_rc == 0);
+        else if (rc == 0 && !doubled)
+            compare(&args, &reference);
+    }
+    kw_extender_args_clear(&reference);
+    ext_args_free(&args);
+    return 0;
+}

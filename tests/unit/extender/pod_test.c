@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is read of a pod. Each case runs through the scanner and through the tree reader of api/:
+ * they must agree. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "extender/pod.h"
+#include "extender/protocol.h"
+#include "tests/support/cmocka.h"
+
+struct want {
+    uint64_t request_mcpu, expected_mcpu, expected_mw;
+    enum kw_placement placement;
+    uint32_t bad;
+    bool mirror;
+    const char *ns;
+};
+
+static void check_pod(const char *reader, const char *pod, const struct kw_extender_pod *got,
+                      const struct want *want)
+{
+    bool same = got->request_mcpu == want->request_mcpu &&
+                got->expected_mcpu == want->expected_mcpu &&
+                got->expected_mw == want->expected_mw && got->placement == want->placement &&
+                got->bad_values == want->bad && got->mirror == want->mirror &&
+                strcmp(got->ns, want->ns != NULL ? want->ns : "") == 0;
+
+    if (!same)
+        fail_msg("%s: %s\nrequest %llu expected %llu mcpu %llu mW placement %d bad %u ns '%s'",
+                 reader, pod, (unsigned long long)got->request_mcpu,
+                 (unsigned long long)got->expected_mcpu, (unsigned long long)got->expected_mw,
+                 (int)got->placement, got->bad_values, got->ns);
+}
+
+static void check(const char *pod, struct want want)
+{
+    struct kw_buf body = {0};
+    struct ext_args args = {0};
+    struct kw_extender_args reference = {0};
+    const char *why = NULL;
+
+    (void)kw_buf_addf(&body, "{\"Pod\":%s,\"NodeNames\":[]}", pod);
+    if (ext_args_scan(body.data, body.len, &args, &why) < 0)
+        fail_msg("scanner: %s: %s", pod, why);
+    if (kw_extender_args_decode(body.data, body.len, &reference, &why) < 0)
+        fail_msg("tree: %s: %s", pod, why);
+    check_pod("scanner", pod, &args.pod, &want);
+    check_pod("tree", pod, &reference.pod, &want);
+    kw_extender_args_clear(&reference);
+    ext_args_free(&args);
+    kw_buf_free(&body);
+}
+
+#define R(cpu) "{\"resources\":{\"requests\":{\"cpu\":\"" cpu "\"}}}"
+#define SIDE(cpu) \
+    "{\"restartPolicy\":\"Always\",\"resources\":{\"requests\":{\"cpu\":\"" cpu "\"}}}"
+#define SPEC(text) "{\"spec\":{" text "}}"
+#define CPU(value) \
+    "{\"spec\":{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":" value "}}}]}}"
+#define ANNOTATED(text) "{\"metadata\":{\"annotations\":{" text "}}}"
+
+static void test_requests(void **state)
+{
+    (void)state;
+    check("{}", (struct want){0});
+    check("null", (struct want){0});
+    check(SPEC("\"containers\":[" R("100m") "," R("1.5") "]"), (struct want){.request_mcpu = 1600});
+    check(
+        SPEC("\"containers\":[{\"resources\":{\"limits\":{\"cpu\":\"9\"},\"requests\":{\"memory\":"
+             "\"1Gi\",\"cpu\":\"2\"}}},{\"resources\":{}},{}]"),
+        (struct want){.request_mcpu = 2000});
+    check(SPEC("\"containers\":[" R("1") "],\"overhead\":{\"memory\":\"1Mi\",\"cpu\":\"250m\"}"),
+          (struct want){.request_mcpu = 1250});
+    check(SPEC("\"containers\":null,\"initContainers\":null,\"overhead\":null"), (struct want){0});
+}
+
+/* Kubernetes' rule: what starts first runs while later init containers run, in the order of the
+ * list. */
+static void test_init_containers(void **state)
+{
+    (void)state;
+    check(SPEC("\"initContainers\":[" R("3") "," R("2") "],\"containers\":[" R("1") "]"),
+          (struct want){.request_mcpu = 3000});
+    check(SPEC("\"initContainers\":[" R("500m") "],\"containers\":[" R("1") "]"),
+          (struct want){.request_mcpu = 1000});
+    check(SPEC("\"initContainers\":[" SIDE("500m") "],\"containers\":[" R("1") "]"),
+          (struct want){.request_mcpu = 1500});
+    check(SPEC("\"initContainers\":[" SIDE("1") "," R("2") "],\"containers\":[" R("1") "]"),
+          (struct want){.request_mcpu = 3000});
+    check(SPEC("\"initContainers\":[" R("2") "," SIDE("1") "],\"containers\":[" R("500m") "]"),
+          (struct want){.request_mcpu = 2000});
+    check(SPEC("\"initContainers\":[" SIDE("1") "," R("2") "," SIDE("1") "," R(
+              "1500m") "],"
+                       "\"containers\":[" R("1") "],\"overhead\":{\"cpu\":\"100m\"}"),
+          (struct want){.request_mcpu = 3600});
+    check(
+        SPEC(
+            "\"initContainers\":[{\"restartPolicy\":\"Never\",\"resources\":{\"requests\":{\"cpu\":"
+            "\"2\"}}}],\"containers\":[" R("1") "]"),
+        (struct want){.request_mcpu = 2000});
+    /* resources of the pod as a whole stand in place of the sum; overhead is still added */
+    check(SPEC("\"resources\":{\"requests\":{\"cpu\":\"4\"}},\"containers\":[" R(
+              "1") "],"
+                   "\"overhead\":{\"cpu\":\"100m\"}"),
+          (struct want){.request_mcpu = 4100});
+}
+
+static void test_quantities(void **state)
+{
+    (void)state;
+    check(CPU("\"1n\""), (struct want){.request_mcpu = 1});
+    check(CPU("\"0\""), (struct want){0});
+    check(CPU("\"1e3\""), (struct want){.request_mcpu = 1000000});
+    check(CPU("\"\\u0031\""), (struct want){.request_mcpu = 1000});
+    check(CPU("2"), (struct want){.request_mcpu = 2000});
+    check(CPU("-0"), (struct want){0});
+    check(CPU("null"), (struct want){0});
+    check(CPU("1.5"), (struct want){.bad = 1});
+    check(CPU("-1"), (struct want){.bad = 1});
+    check(CPU("\"-1\""), (struct want){.bad = 1});
+    check(CPU("\"\""), (struct want){.bad = 1});
+    check(CPU("\"1 \""), (struct want){.bad = 1});
+    check(CPU("\"1\\u0000\""), (struct want){.bad = 1});
+    check(CPU("\"lots\""), (struct want){.bad = 1});
+    check(CPU("[[1]]"), (struct want){.bad = 1});
+    check(CPU("true"), (struct want){.bad = 1});
+    check(CPU("\"1E\""), (struct want){.bad = 1});
+    check(CPU("1000001"), (struct want){.bad = 1});
+    check(CPU("\"1000000\""), (struct want){.request_mcpu = KW_POD_MCPU_MAX});
+    check(SPEC("\"containers\":[" R("1000000") "," R("1000000") "]"),
+          (struct want){.request_mcpu = KW_POD_MCPU_MAX});
+    check(CPU("\"0000000000000000000000000000000000000000000000000000000000000001\""),
+          (struct want){.bad = 1});
+}
+
+static void test_annotations(void **state)
+{
+    (void)state;
+    check(ANNOTATED("\"kwatt.io/placement\":\"off\""),
+          (struct want){.placement = KW_PLACEMENT_OFF});
+    check(ANNOTATED("\"kwatt.io/placement\":\"performance\",\"kwatt.io/expected-cpu\":\"250m\","
+                    "\"kwatt.io/expected-watts\":\"12.5\""),
+          (struct want){
+              .placement = KW_PLACEMENT_PERFORMANCE, .expected_mcpu = 250, .expected_mw = 12500});
+    check(ANNOTATED("\"kwatt.io\\/placement\":\"o\\u0066f\""),
+          (struct want){.placement = KW_PLACEMENT_OFF});
+    check(ANNOTATED("\"kwatt.io/placement\":\"fast\""), (struct want){.bad = 1});
+    check(ANNOTATED("\"kwatt.io/placement\":\"\""), (struct want){.bad = 1});
+    check(ANNOTATED("\"kwatt.io/placement\":{\"a\":[]}"), (struct want){.bad = 1});
+    check(ANNOTATED("\"kwatt.io/placement\":null"), (struct want){0});
+    check(ANNOTATED("\"kwatt.io/expected-cpu\":\"0\",\"kwatt.io/expected-watts\":\"-3\""),
+          (struct want){.bad = 2});
+    check(ANNOTATED("\"kwatt.io/expected-cpu\":7,\"kwatt.io/expected-watts\":\"hot\""),
+          (struct want){.bad = 2});
+    check(ANNOTATED("\"kwatt.io/expected-watts\":\"2M\""), (struct want){.bad = 1});
+    check(ANNOTATED("\"kubernetes.io/config.mirror\":\"x\""), (struct want){.mirror = true});
+    check("{\"metadata\":{\"namespace\":\"orchard\",\"labels\":{\"namespace\":\"no\"}}}",
+          (struct want){.ns = "orchard"});
+    check("{\"metadata\":{\"namespace\":7}}", (struct want){0});
+    check("{\"metadata\":{\"namespace\":\"a\\u0000b\"}}", (struct want){0});
+}
+
+/* Fields of Kubernetes' own that are of no expected type are passed over: the API server vouches
+ * for them. */
+static void test_other_types(void **state)
+{
+    (void)state;
+    check("{\"metadata\":[{\"annotations\":{}}],\"spec\":\"x\"}", (struct want){0});
+    check(SPEC("\"containers\":{\"resources\":1},\"initContainers\":7,\"overhead\":[1]"),
+          (struct want){0});
+    check(SPEC("\"containers\":[7,null,[{}],\"x\"," R("1") "]"),
+          (struct want){.request_mcpu = 1000});
+    check(SPEC("\"containers\":[{\"resources\":[],\"resources2\":{}}]"), (struct want){0});
+    check("{\"metadata\":{\"annotations\":[\"kwatt.io/placement\",\"off\"]}}", (struct want){0});
+    check("{\"spec\":{\"template\":{\"spec\":{\"containers\":[" R("5") "]}}}}", (struct want){0});
+}
+
+static void test_given_twice(void **state)
+{
+    (void)state;
+    check(SPEC("\"containers\":[" R("1") "],\"containers\":[" R("x") "," R("2") "]"),
+          (struct want){.request_mcpu = 2000, .bad = 1});
+    check(SPEC("\"containers\":[" R("x") "],\"containers\":[]"), (struct want){0});
+    check("{\"metadata\":{\"annotations\":{\"kwatt.io/placement\":\"off\"}},\"metadata\":{}}",
+          (struct want){0});
+    check("{\"spec\":{\"containers\":[" R("1") "]},\"spec\":null}", (struct want){0});
+    check(CPU("\"1\",\"cpu\":\"2\""), (struct want){.request_mcpu = 2000});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests),    cmocka_unit_test(test_init_containers),
+        cmocka_unit_test(test_quantities),  cmocka_unit_test(test_annotations),
+        cmocka_unit_test(test_other_types), cmocka_unit_test(test_given_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

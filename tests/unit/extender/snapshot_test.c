@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of nodes: every name is found, no other is, and age decides what is stale. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "extender/snapshot.h"
+#include "tests/support/cmocka.h"
+#include "tests/unit/extender/nodes.h"
+
+#define SECOND INT64_C(1000000000)
+
+static void test_nothing_known(void **state)
+{
+    (void)state;
+    assert_null(ext_snapshot_find(NULL, "a", 1));
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *empty = ext_snapshot_new(NULL, 0, 1);
+    assert_non_null(empty);
+    assert_null(ext_snapshot_find(empty, "a", 1));
+    assert_null(ext_snapshot_find(empty, "", 0));
+}
+
+static void test_every_name_is_found(void **state)
+{
+    (void)state;
+    enum { N = 15000, NAME = 48 };
+    kw_cleanup_free struct ext_node *nodes = calloc(N, sizeof(*nodes));
+    kw_cleanup_free char *names = calloc(N, NAME);
+
+    for (unsigned i = 0; i < N; i++) {
+        (void)snprintf(names + (size_t)i * NAME, NAME, "ip-10-%u-%u.eu-west-1.compute.internal",
+                       i / 250, i % 250);
+        nodes[i] = kwt_node(names + (size_t)i * NAME, NULL, i);
+    }
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot = ext_snapshot_new(nodes, N, 42);
+    memset(names, 0, (size_t)N * NAME); /* the snapshot has its own copies */
+    assert_int_equal(snapshot->n, N);
+    for (unsigned i = 0; i < N; i++) {
+        char name[NAME];
+        int len = snprintf(name, NAME, "ip-10-%u-%u.eu-west-1.compute.internal", i / 250, i % 250);
+        const struct ext_node *node = ext_snapshot_find(snapshot, name, (size_t)len);
+        assert_non_null(node);
+        assert_true(node->used_mcpu == i);
+        assert_string_equal(node->name, name);
+        assert_null(ext_snapshot_find(snapshot, name, (size_t)len - 1));
+    }
+}
+
+static void test_one_name_twice(void **state)
+{
+    (void)state;
+    const struct ext_node nodes[] = {kwt_node("a", NULL, 1), kwt_node("b", NULL, 2),
+                                     kwt_node("a", NULL, 3)};
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot = ext_snapshot_new(nodes, 3, 0);
+
+    assert_int_equal(snapshot->n, 2);
+    assert_true(ext_snapshot_find(snapshot, "a", 1)->used_mcpu == 1);
+}
+
+static void test_hash_depends_on_every_byte(void **state)
+{
+    (void)state;
+    char text[40];
+
+    for (size_t len = 0; len < sizeof(text); len++) {
+        memset(text, 'x', sizeof(text));
+        uint64_t hash = ext_hash(text, len, 5);
+        assert_int_equal(hash, ext_hash(text, len, 5));
+        assert_int_not_equal(hash, ext_hash(text, len, 6));
+        for (size_t i = 0; i < len; i++) {
+            text[i] = 'y';
+            assert_int_not_equal(hash, ext_hash(text, len, 5));
+            text[i] = 'x';
+        }
+    }
+}
+
+static void test_stale(void **state)
+{
+    (void)state;
+    struct ext_node node = {.fresh_ns = 100 * SECOND, .interval_ns = (uint64_t)SECOND};
+    uint64_t limit = 30 * (uint64_t)SECOND;
+
+    assert_false(ext_node_is_stale(&node, 100 * SECOND, limit));
+    assert_false(ext_node_is_stale(&node, 130 * SECOND, limit));
+    assert_true(ext_node_is_stale(&node, 130 * SECOND + 1, limit));
+    /* seen later than "now": a request that began before the refresh */
+    assert_false(ext_node_is_stale(&node, 99 * SECOND, limit));
+    /* a node that publishes once a minute has three minutes */
+    node.interval_ns = 60 * (uint64_t)SECOND;
+    assert_false(ext_node_is_stale(&node, 280 * SECOND, limit));
+    assert_true(ext_node_is_stale(&node, 280 * SECOND + 1, limit));
+    /* and one that claims to publish once in a century has half an hour */
+    node.interval_ns = UINT64_MAX;
+    assert_true(ext_node_is_stale(&node, 2000 * SECOND, limit));
+    /* older than this machine's start */
+    node = (struct ext_node){.fresh_ns = -3600 * SECOND};
+    assert_true(ext_node_is_stale(&node, SECOND, limit));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_name_is_found),
+        cmocka_unit_test(test_one_name_twice), cmocka_unit_test(test_hash_depends_on_every_byte),
+        cmocka_unit_test(test_stale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
