@@ -72,6 +72,22 @@ static int read_file(const struct kw_conf_program *program, const char *path, co
     return kw_conf_read_yaml(program, path, *ret_doc, values, err);
 }
 
+/* Of a field in the settings; every member of the union starts at its address. */
+static size_t field_size(enum kw_conf_type type)
+{
+    static const size_t sizes[] = {
+        [KW_CONF_BOOL] = sizeof(bool),
+        [KW_CONF_STRING] = sizeof(char *),
+        [KW_CONF_U64] = sizeof(uint64_t),
+        [KW_CONF_DOUBLE] = sizeof(double),
+        [KW_CONF_DURATION_NS] = sizeof(uint64_t),
+        [KW_CONF_BYTES] = sizeof(uint64_t),
+        [KW_CONF_CHOICE] = sizeof(unsigned),
+    };
+    _Static_assert(sizeof(sizes) / sizeof(sizes[0]) == KW_CONF__MAX, "every type has a size");
+    return sizes[type];
+}
+
 static int fill_option(const struct kw_conf_option *option, const struct kw_conf_value *value,
                        char *settings, struct kw_err *err)
 {
@@ -85,23 +101,23 @@ static int fill_option(const struct kw_conf_option *option, const struct kw_conf
     int rc = kw_conf_parse_value(option, value->text, where, &parsed, err);
     if (rc < 0)
         return rc; /* only a default was not parsed before */
-    switch (option->type) {
-    case KW_CONF_BOOL: memcpy(field, &parsed.boolean, sizeof(parsed.boolean)); break;
-    case KW_CONF_DOUBLE: memcpy(field, &parsed.real, sizeof(parsed.real)); break;
-    case KW_CONF_CHOICE: memcpy(field, &parsed.choice, sizeof(parsed.choice)); break;
-    case KW_CONF_STRING: {
-        char *copy = strdup(parsed.string);
-        if (copy == NULL)
+    if (option->type == KW_CONF_STRING) {
+        parsed.string = strdup(parsed.string);
+        if (parsed.string == NULL)
             return kw_err_set(err, -ENOMEM, "out of memory");
-        memcpy(field, &copy, sizeof(copy));
-        break;
     }
-    case KW_CONF_U64:
-    case KW_CONF_DURATION_NS:
-    case KW_CONF_BYTES: memcpy(field, &parsed.u64, sizeof(parsed.u64)); break;
-    case KW_CONF__MAX: break;
-    }
+    memcpy(field, &parsed, field_size(option->type));
     return 0;
+}
+
+/* Leaves the settings as they came: zeroed. */
+static void clear(const struct kw_conf_program *program, void *settings)
+{
+    kw_conf_free(program, settings);
+    for (size_t i = 0; i < program->n_options; i++) {
+        const struct kw_conf_option *option = &program->options[i];
+        memset((char *)settings + option->offset, 0, field_size(option->type));
+    }
 }
 
 static int fill(const struct kw_conf_program *program, const struct kw_conf_value *values,
@@ -110,7 +126,7 @@ static int fill(const struct kw_conf_program *program, const struct kw_conf_valu
     for (size_t i = 0; i < program->n_options; i++) {
         int rc = fill_option(&program->options[i], &values[i], settings, err);
         if (rc < 0) {
-            kw_conf_free(program, settings);
+            clear(program, settings);
             return rc;
         }
     }
@@ -160,7 +176,7 @@ static int load(const struct kw_conf_program *program, int argc, char **argv, ch
     if (rc < 0)
         return rc;
     if (command.dump) {
-        kw_conf_free(program, settings);
+        clear(program, settings);
         kw_conf_dump(program, values, path, out);
         return printed(out, err);
     }

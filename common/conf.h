@@ -11,7 +11,10 @@
 /*
  * Options as rows. One table per program parses flags, environment and YAML file, validates, prints
  * --help, dumps the effective configuration, and later feeds man pages and the chart's schema.
- * Precedence: flag, then environment, then file, then default.
+ * Precedence: flag, then environment, then file, then default. Of a flag given twice the last
+ * counts; an empty environment variable counts as not set, and so does a key of the file without a
+ * value. What a stronger source overrides is checked all the same. Secrets are never values of
+ * options: a password is read from a file, whose name is the option.
  *
  * Every program gets for free: --help, --version, --config FILE (YAML; also KWATT_CONFIG),
  * --dump-config (prints the effective configuration as YAML that --config accepts, and where each
@@ -19,10 +22,11 @@
  */
 
 enum kw_conf_type {
-    KW_CONF_BOOL,        /**< bool; flags: --x, --x=false, --no-x */
-    KW_CONF_STRING,      /**< char *, owned by the settings; NULL where default is NULL */
-    KW_CONF_U64,         /**< uint64_t */
-    KW_CONF_DOUBLE,      /**< double; min and max rows are whole numbers */
+    KW_CONF_BOOL,   /**< bool; flags: --x, --x=false, --no-x */
+    KW_CONF_STRING, /**< char *, owned by the settings; NULL where default is NULL; min, max: bytes
+                     */
+    KW_CONF_U64,    /**< uint64_t */
+    KW_CONF_DOUBLE, /**< double; min and max rows are whole numbers */
     KW_CONF_DURATION_NS, /**< uint64_t nanoseconds, written "5s" */
     KW_CONF_BYTES,       /**< uint64_t, written "64Mi" */
     KW_CONF_CHOICE,      /**< unsigned: index into choices */
@@ -30,13 +34,13 @@ enum kw_conf_type {
 };
 
 struct kw_conf_option {
-    const char *flag;  /**< long flag without dashes, kebab-case: "state-dir" */
-    const char *env;   /**< "KWATT_STATE_DIR"; NULL: not from the environment */
-    const char *key;   /**< YAML key, camelCase, dots nest: "redis.url"; NULL: not from the file */
+    const char *flag; /**< long flag without dashes, kebab-case: "state-dir" */
+    const char *env;  /**< "KWATT_STATE_DIR"; NULL: not from the environment */
+    const char *key;  /**< YAML key, camelCase, dots nest: "redis.url"; NULL: not from the file */
     enum kw_conf_type type;
-    size_t offset;     /**< offsetof(struct settings, field) */
-    const char *def;   /**< default, in the text form of its type; NULL only for strings */
-    uint64_t min, max; /**< inclusive, in the unit of the type; both 0: unchecked */
+    size_t offset;              /**< offsetof(struct settings, field) */
+    const char *def;            /**< default, in the text form of its type; NULL only for strings */
+    uint64_t min, max;          /**< inclusive, in the unit of the type; both 0: unchecked */
     const char *const *choices; /**< KW_CONF_CHOICE: ends with NULL */
     const char *metavar;        /**< "URL"; NULL for bool */
     const char *help;           /**< one or two lines; says the unit and what the default means */
@@ -66,9 +70,9 @@ enum kw_conf_outcome {
  * @param ret_first_positional index in argv of the first argument that is no option (argc if
  *        none); options may follow positionals; after "--" everything is positional. argv is
  *        permuted so that positionals come last. May be NULL.
- * @return enum kw_conf_outcome; -EINVAL with `err` naming flag, variable, or file, line and key, the
- *         value and what is allowed (exit 2; the text ends with a hint at --help); -errno otherwise.
- *         On error *settings holds nothing to free.
+ * @return enum kw_conf_outcome; -EINVAL with `err` naming flag, variable, or file, line and key,
+ *         the value and what is allowed (exit 2; the text ends with a hint at --help); -errno
+ *         otherwise. On error and after KW_CONF_DONE *settings is zeroed.
  */
 int kw_conf_load(const struct kw_conf_program *program, int argc, char **argv, char *const *envp,
                  void *settings, FILE *out, size_t *ret_first_positional, struct kw_err *err);

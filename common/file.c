@@ -189,7 +189,8 @@ int kw_path_join(char *out, size_t size, const char *root, const char *path)
         return -ENAMETOOLONG;
     memcpy(out, root, root_len);
     out[root_len] = '/';
-    memcpy(out + root_len + 1, path, path_len + 1);
+    memcpy(out + root_len + 1, path, path_len);
+    out[root_len + 1 + path_len] = '\0';
     return 0;
 }
 

@@ -25,12 +25,19 @@ ssize_t kw_file_pread(int fd, char *buffer, size_t size);
  * number; -ENODATA empty. */
 int kw_file_read_u64_at(int dirfd, const char *path, uint64_t *ret);
 
-/** Reads a whole file of at most `limit` bytes. @param ret caller frees. @return 0; -errno; -EFBIG
- * over the limit. */
+/**
+ * Reads a whole file of at most `limit` bytes.
+ * @param ret the bytes and a NUL after them; caller frees. @param ret_len may be NULL.
+ * @return 0; -errno; -EFBIG over the limit.
+ */
 int kw_file_slurp(const char *path, size_t limit, char **ret, size_t *ret_len);
 
-/** Writes a file so that readers see the old or the new content, never a part (temporary name,
- * fsync, rename). @return 0 or -errno. */
+/**
+ * Writes a file so that readers see the old or the new content, never a part (temporary name beside
+ * it, fsync, rename, fsync of the folder). A symbolic link at `path` is replaced, not followed.
+ * @param mode exact, whatever the umask.
+ * @return 0 or -errno; then the old content stands and the temporary file is gone.
+ */
 int kw_file_write_atomic(const char *path, const void *bytes, size_t len, mode_t mode);
 
 /** Joins root and path with exactly one '/' into `out`. @return 0 or -ENAMETOOLONG. */

@@ -58,8 +58,13 @@ void kw_log_free(struct kw_log **log);
 extern const char *const kw_log_level_names[KW_LOG__MAX + 1];
 
 /**
- * Writes one line. At most 10 lines per 10 s for one message text; the first line after a silence
- * says how many were suppressed. @param log NULL writes nothing. @param fields ends with key NULL.
+ * Writes one line with one write(2), of at most 4096 bytes: a value over 1024 bytes is cut and ends
+ * in
+ * "...", fields that do not fit are left out and the line ends in truncated=true. Values that are
+ * not plainly printable are quoted and escaped, so that none can start a line or fake a key. What
+ * cannot be written is lost silently. At most 10 lines per 10 s for one message text; the first
+ * line after a silence says how many were suppressed. @param log NULL writes nothing. @param fields
+ * ends with key NULL.
  */
 void kw_log_write(struct kw_log *log, enum kw_log_level level, const char *message,
                   const struct kw_field *fields);

@@ -36,8 +36,8 @@ int kw_source_set_events(struct kw_source *source, uint32_t events);
 
 /**
  * Periodic (interval_ns > 0) or single (0) timer on CLOCK_MONOTONIC, first due after `first_ns`
- * (0 = at once). Missed periods come as `expirations` > 1, not as a burst of calls. @return 0 or
- * -errno.
+ * (0 = at once; UINT64_MAX = never, until re-armed). Missed periods come as `expirations` > 1, not
+ * as a burst of calls. @return 0 or -errno.
  */
 int kw_loop_add_timer(struct kw_loop *loop, uint64_t first_ns, uint64_t interval_ns, kw_timer_fn fn,
                       void *user, struct kw_source **ret);
@@ -45,8 +45,12 @@ int kw_loop_add_timer(struct kw_loop *loop, uint64_t first_ns, uint64_t interval
 /** Re-arms a timer. @return 0 or -errno. */
 int kw_source_set_timer(struct kw_source *source, uint64_t first_ns, uint64_t interval_ns);
 
-/** Blocks the signals in the calling thread (call before threads are made) and delivers them to
- * `fn`. @param signals ends with 0. @return 0 or -errno. */
+/**
+ * Blocks the signals in the calling thread (call before threads are made) and delivers them to
+ * `fn`. They stay blocked after kw_source_free, so that one that is pending does not kill the
+ * program on its way out; a child process must unblock them before exec.
+ * @param signals ends with 0. @return 0 or -errno.
+ */
 int kw_loop_add_signals(struct kw_loop *loop, const int *signals, kw_signal_fn fn, void *user,
                         struct kw_source **ret);
 
@@ -57,6 +61,8 @@ int kw_loop_add_wakeup(struct kw_loop *loop, kw_wakeup_fn fn, void *user, struct
 /** From any thread. */
 void kw_loop_wakeup_send(struct kw_source *source);
 
-/** Removes a source (not the caller's descriptor); NULL-safe; allowed inside any callback, its own
- * included. */
+/**
+ * Removes a source (not the caller's descriptor, which must still be open); NULL-safe; allowed
+ * inside any callback, its own included: no callback of the source follows.
+ */
 void kw_source_free(struct kw_source **source);

@@ -30,7 +30,8 @@
 
 /* A line of its own for each slot: readers on different CPUs must not slow each other. */
 struct slot {
-    _Alignas(64) _Atomic(void *) held; /* NULL free; &claimed_mark claimed; else the value in use */
+    _Alignas(64) _Atomic(void *)
+        held; /* NULL free; the snapshot itself: claimed; else the value in use */
 };
 
 struct kw_snapshot {
@@ -48,9 +49,6 @@ struct kw_snapshot {
  * not happen, and where the slots are really all taken it costs microseconds.
  */
 #define ROUNDS 32
-
-/* Its address is no value's address. Never written. */
-static const char claimed_mark;
 
 int kw_snapshot_new(size_t readers, kw_snapshot_free_fn free_fn, struct kw_snapshot **ret)
 {
@@ -119,7 +117,7 @@ const void *kw_snapshot_acquire(struct kw_snapshot *snapshot, size_t *ret_slot)
 {
     /* Threads start at different slots; stacks are pages apart, so the low bits say nothing. */
     size_t start = ((uintptr_t)pthread_self() >> 12) % snapshot->n;
-    void *const mark = (void *)(uintptr_t)&claimed_mark;
+    void *const mark = snapshot; /* an address that no value has */
     *ret_slot = SIZE_MAX;
     for (size_t i = 0; i < ROUNDS * snapshot->n; i++) {
         size_t at = (start + i) % snapshot->n;

@@ -24,7 +24,8 @@ void kw_snapshot_free(struct kw_snapshot **snapshot);
 void kw_snapshot_publish(struct kw_snapshot *snapshot, void *value);
 
 /**
- * Takes hold of the present value; lock-free, allocates nothing.
+ * Takes hold of the present value; lock-free, allocates nothing. Hold it for one request, not
+ * longer.
  * @param ret_slot to be given to kw_snapshot_release.
  * @return the value; NULL where nothing is published or every slot is taken (nothing is held then;
  *         release accepts that too).

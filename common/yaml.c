@@ -38,10 +38,10 @@ struct builder {
 
 static void free_node(struct kw_yaml *node)
 {
-    free((void *)(uintptr_t)node->text);
+    free((char *)node->text);
     for (size_t i = 0; i < node->n; i++) {
         if (node->keys != NULL)
-            free((void *)(uintptr_t)node->keys[i]);
+            free((char *)node->keys[i]);
         free_node(&node->children[i]);
     }
     free(node->keys);
@@ -61,12 +61,14 @@ void kw_yaml_free(struct kw_yaml **doc)
 
 static int out_of_memory(const struct builder *b)
 {
-    return kw_err_set(b->err, -ENOMEM, "%s: out of memory", b->name);
+    (void)kw_err_set(b->err, -ENOMEM, "%s: out of memory", b->name);
+    return -ENOMEM;
 }
 
 static int refuse(const struct builder *b, unsigned line, const char *cause)
 {
-    return kw_err_set(b->err, -EINVAL, "%s:%u: %s", b->name, line, cause);
+    (void)kw_err_set(b->err, -EINVAL, "%s:%u: %s", b->name, line, cause);
+    return -EINVAL;
 }
 
 static int parser_error(const struct builder *b)
@@ -81,8 +83,9 @@ static int parser_error(const struct builder *b)
         for (size_t i = 0; i < p->problem_offset && i < b->len; i++)
             line += b->bytes[i] == '\n';
     }
-    return kw_err_set(b->err, -EINVAL, "%s:%u: no valid YAML: %s%s%s", b->name, line, problem,
-                      p->context != NULL ? " " : "", p->context != NULL ? p->context : "");
+    (void)kw_err_set(b->err, -EINVAL, "%s:%u: no valid YAML: %s%s%s", b->name, line, problem,
+                     p->context != NULL ? " " : "", p->context != NULL ? p->context : "");
+    return -EINVAL;
 }
 
 static int next_event(struct builder *b)
@@ -152,26 +155,33 @@ static bool is_null(const struct builder *b)
     return value[0] == '\0' || strcmp(value, "~") == 0 || strcmp(value, "null") == 0;
 }
 
-/* Room for one more child. Capacity is the next power of two of n, so it needs no field. */
-static int grow(struct builder *b, struct kw_yaml *node)
+/* Room for one more of n. Capacity is the next power of two, so it needs no field. */
+static void *grow(void *array, size_t n, size_t size)
 {
-    if (node->n != 0 && (node->n & (node->n - 1)) != 0)
-        return 0;
-    size_t cap = node->n == 0 ? 1 : node->n * 2;
-    struct kw_yaml *children = reallocarray(node->children, cap, sizeof(*children));
+    if (n != 0 && (n & (n - 1)) != 0)
+        return array;
+    return reallocarray(array, n == 0 ? 1 : 2 * n, size);
+}
+
+static int grow_children(struct builder *b, struct kw_yaml *node)
+{
+    struct kw_yaml *children = grow(node->children, node->n, sizeof(*children));
     if (children == NULL)
         return out_of_memory(b);
     node->children = children;
-    if (node->type != KW_YAML_MAP)
-        return 0;
-    const char **keys = reallocarray(node->keys, cap, sizeof(*keys));
+    return 0;
+}
+
+static int grow_keys(struct builder *b, struct kw_yaml *map)
+{
+    const char **keys = grow(map->keys, map->n, sizeof(*keys));
     if (keys == NULL)
         return out_of_memory(b);
-    node->keys = keys;
-    unsigned *lines = reallocarray(node->key_lines, cap, sizeof(*lines));
+    map->keys = keys;
+    unsigned *lines = grow(map->key_lines, map->n, sizeof(*lines));
     if (lines == NULL)
         return out_of_memory(b);
-    node->key_lines = lines;
+    map->key_lines = lines;
     return 0;
 }
 
@@ -197,10 +207,12 @@ static int check_repeated_keys(const struct builder *b, const struct kw_yaml *ma
         order[i] = i;
     qsort_r(order, map->n, sizeof(*order), by_key_then_place, (void *)map->keys);
     for (size_t i = 1; i < map->n; i++) {
-        if (strcmp(map->keys[order[i - 1]], map->keys[order[i]]) == 0)
-            return kw_err_set(b->err, -EINVAL, "%s:%u: key \"%.80s\" was already given in line %u",
-                              b->name, map->key_lines[order[i]], map->keys[order[i]],
-                              map->key_lines[order[i - 1]]);
+        if (strcmp(map->keys[order[i - 1]], map->keys[order[i]]) != 0)
+            continue;
+        (void)kw_err_set(b->err, -EINVAL, "%s:%u: key \"%.80s\" was already given in line %u",
+                         b->name, map->key_lines[order[i]], map->keys[order[i]],
+                         map->key_lines[order[i - 1]]);
+        return -EINVAL;
     }
     return 0;
 }
@@ -223,14 +235,16 @@ static int build_pair(struct builder *b, struct kw_yaml *map, unsigned depth)
     kw_cleanup_free char *key = NULL;
     rc = take_scalar(b, &key);
     if (rc == 0)
-        rc = grow(b, map);
-    if (rc == 0)
         rc = next_event(b);
     if (rc < 0)
         return rc;
     struct kw_yaml value = {0};
     rc = build_node(b, &value, depth + 1);
-    if (rc < 0) {
+    if (rc == 0)
+        rc = grow_children(b, map);
+    if (rc == 0)
+        rc = grow_keys(b, map);
+    if (rc != 0) {
         free_node(&value);
         return rc;
     }
@@ -242,12 +256,11 @@ static int build_pair(struct builder *b, struct kw_yaml *map, unsigned depth)
 
 static int build_item(struct builder *b, struct kw_yaml *list, unsigned depth)
 {
-    int rc = grow(b, list);
-    if (rc < 0)
-        return rc;
     struct kw_yaml value = {0};
-    rc = build_node(b, &value, depth + 1);
-    if (rc < 0) {
+    int rc = build_node(b, &value, depth + 1);
+    if (rc == 0)
+        rc = grow_children(b, list);
+    if (rc != 0) {
         free_node(&value);
         return rc;
     }

@@ -66,12 +66,11 @@ void kwt_load_as(struct kwt_run *run, const struct kw_conf_program *as, const ch
 {
     *run = (struct kwt_run){.argc = 1, .argv = {(char *)"kwatt-test"}, .first = 99};
     for (size_t i = 0; args != NULL && args[i] != NULL; i++)
-        run->argv[run->argc++] =
-            strcmp(args[i], "@") == 0 ? kwt_config_path : (char *)(uintptr_t)args[i];
+        run->argv[run->argc++] = strcmp(args[i], "@") == 0 ? kwt_config_path : (char *)args[i];
     kw_cleanup_file FILE *out = open_memstream(&run->out, &run->out_len);
     assert_non_null(out);
-    run->rc = kw_conf_load(as, run->argc, run->argv, (char *const *)(uintptr_t)env, &run->settings,
-                           out, &run->first, &run->err);
+    run->rc = kw_conf_load(as, run->argc, run->argv, (char *const *)env, &run->settings, out,
+                           &run->first, &run->err);
 }
 
 void kwt_load(struct kwt_run *run, const char *const *args, const char *const *env)

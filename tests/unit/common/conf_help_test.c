@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,7 +112,7 @@ static void a_dump_onto_a_full_disk_fails(void **state)
     for (size_t i = 0; i < KW_ARRAY_SIZE(flags); i++) {
         struct kwt_settings settings = {0};
         struct kw_err err = {0};
-        char *argv[] = {(char *)"kwatt-test", (char *)(uintptr_t)flags[i], NULL};
+        char *argv[] = {(char *)"kwatt-test", (char *)flags[i], NULL};
         assert_int_equal(kw_conf_load(&kwt_program, 2, argv, NULL, &settings, full, NULL, &err),
                          -EIO);
         assert_string_equal(err.text, "cannot write the output");
