@@ -21,8 +21,9 @@
  * Key: the v2 cgroup id. On a host with a v1 cpuacct hierarchy, where the v2 cgroup is the
  * root, the v1 id with KW_SCHED_KEY_V1. Roots are the system; kernel threads are found there
  * unless somebody put them into a cgroup, as KVM does with its vhost workers: these belong to the
- * machine they work for. A task that moves to another cgroup is charged to the new one from its
- * next switch or flush on.
+ * machine they work for. A task that moves itself to another cgroup (a shell that writes its pid, a
+ * runtime's init) is charged there at once; one that is moved while it runs on another CPU, from
+ * its next switch or flush on.
  *
  * Time is bpf_ktime_get_ns (CLOCK_MONOTONIC): it stands still while the machine sleeps.
  */
@@ -135,7 +136,7 @@ static __always_inline void enter(__u64 key, const bool always)
     if (slot == NULL || (!always && slot->key == key))
         return;
     now = bpf_ktime_get_ns();
-    if (slot->key != KW_SCHED_KEY_IDLE)
+    if (slot->key != KW_SCHED_KEY_IDLE && now > slot->since_ns)
         charge(slot->key, now - slot->since_ns);
     slot->key = key;
     slot->since_ns = now;
@@ -160,6 +161,17 @@ int switch_raw(__u64 *ctx)
     struct task_struct *next = (void *)ctx[NEXT_TASK];
 
     enter(key_of(next, false), false);
+    return 0;
+}
+
+/* A task that joins a cgroup and goes on running may not be switched for seconds. Runs after the
+ * move, in the task that asked for it; attached where the kernel has the tracepoint. */
+SEC("raw_tp/cgroup_attach_task")
+int moved(void *ctx __attribute__((unused)))
+{
+    struct task_struct *current = (void *)bpf_get_current_task();
+
+    enter(key_of(current, false), false);
     return 0;
 }
 

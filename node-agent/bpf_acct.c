@@ -57,6 +57,7 @@
 struct bpf_acct {
     struct sched_bpf *skel;
     struct bpf_link *link;
+    struct bpf_link *moved_link; /* NULL: the kernel has not that tracepoint */
     int usage_fd, slots_fd, flush_fd;
     unsigned n_cpus; /* possible CPUs: values of one entry */
     unsigned n_packages;
@@ -77,6 +78,7 @@ static void bpf_acct_close(void **self)
     if (acct == NULL)
         return;
     bpf_link__destroy(acct->link);
+    bpf_link__destroy(acct->moved_link);
     sched_bpf__destroy(acct->skel);
     agent_usage_free(&acct->stage);
     free(acct->cpu);
@@ -247,6 +249,7 @@ static int attach(struct bpf_acct *acct, const struct agent_accounting_conf *con
         bpf_program__attach(raw ? acct->skel->progs.switch_raw : acct->skel->progs.switch_btf);
     if (acct->link == NULL)
         return agent_bpf_why(err, -errno, "attaching to sched_switch", conf->procfs_root, NULL);
+    acct->moved_link = bpf_program__attach(acct->skel->progs.moved);
     r = flush(acct, true);
     if (r < 0)
         return kw_err_set(err, r,
