@@ -1,0 +1,497 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kwatt-extender as kube-scheduler meets it: the real program, a real redis-server, sockets of our own.
+
+Samples are written to Redis by the reference in api/README.md, so this also proves that reference sufficient.
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = os.environ.get("KWATT_BUILD_DIR", "build/debug")
+PROGRAM = os.path.join(BUILD, "extender", "kwatt-extender")
+# Far above what anything here takes; no test fails because a machine is slow.
+PATIENCE_S = 60
+
+
+def wait_for(what, check):
+    """Calls `check` until it gives something true, and gives that."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        value = check()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError("not within %d s: %s" % (PATIENCE_S, what))
+
+
+class Redis:
+    """A redis-server on a unix socket in its own folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.path = os.path.join(folder, "redis.sock")
+        self.process = None
+
+    def start(self):
+        with open(os.path.join(self.folder, "redis.log"), "ab") as log:
+            self.process = subprocess.Popen(
+                ["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "",
+                 "--appendonly", "no", "--dir", self.folder], stdout=log, stderr=log)
+        wait_for("redis-server answers", self.is_up)
+
+    def is_up(self):
+        try:
+            return self.call("PING") == b"PONG"
+        except OSError:
+            return False
+
+    def kill(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def call(self, *words):
+        words = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(PATIENCE_S)
+            s.connect(self.path)
+            s.sendall(b"*%d\r\n" % len(words) +
+                      b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+            line = s.makefile("rb").readline()
+        if line[:1] == b"-":
+            raise AssertionError("redis: %r" % line)
+        return line[1:].strip()
+
+
+def sample(node, seq, used_mcpu, t_unix_ms=None, interval_ms=200):
+    return json.dumps({
+        "schema": 1, "node": node, "epoch": 1760000000000, "seq": seq,
+        "t_unix_ms": t_unix_ms or int(time.time() * 1000), "interval_ns": interval_ms * 1000000,
+        "packages": [], "watts_mw": 30000, "used_mcpu": used_mcpu, "allocatable_mcpu": 8000,
+        "idle_mw": 20000, "meter": "model"})
+
+
+def curve(full_watts):
+    return json.dumps({
+        "schema": 1, "capacity_mcpu": 8000, "estimated": True,
+        "knots": [{"load_permille": 0, "mw": 20000}, {"load_permille": 1000, "mw": full_watts * 1000}]})
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    def json(self):
+        return json.loads(self.body)
+
+
+def read_answer(stream, method="POST"):
+    """One answer from a connection; None where it was closed instead."""
+    line = stream.readline()
+    if not line:
+        return None
+    status = int(line.split()[1])
+    headers = {}
+    for line in iter(stream.readline, b"\r\n"):
+        if not line:
+            return None
+        name, value = line.decode().split(":", 1)
+        headers[name.strip().lower()] = value.strip()
+    if status == 100:
+        return Answer(status, headers, b"")
+    assert "content-length" in headers, headers
+    assert "transfer-encoding" not in headers, headers
+    length = int(headers["content-length"])
+    return Answer(status, headers, b"" if method == "HEAD" else stream.read(length))
+
+
+class Extender:
+    def __init__(self, folder, redis_path, *options):
+        self.log_path = os.path.join(folder, "extender.log")
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [PROGRAM, "--listen", "127.0.0.1:0", "--redis", "unix://" + redis_path,
+                 "--refresh", "100ms", *options], stdout=log, stderr=log)
+        self.port = int(wait_for("the extender names its port", self.find_port))
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+    def find_port(self):
+        assert self.process.poll() is None, self.log()
+        found = re.search(r"serving .*port=(\d+)", self.log())
+        return found and found.group(1)
+
+    def connect(self):
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return s
+
+    def ask(self, path, body=None, method=None):
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        method = method or ("GET" if body is None else "POST")
+        head = "%s %s HTTP/1.1\r\nHost: x\r\n" % (method, path)
+        if body is not None:
+            head += "Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+        with self.connect() as s:
+            try:
+                s.sendall(head.encode() + b"\r\n" + (body or b""))
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # refused before the end of the body; the answer may be there
+            return read_answer(s.makefile("rb"), method)
+
+    def scores(self, *names, pod=None):
+        answer = self.ask("/prioritize", {"Pod": pod or POD, "Nodes": None, "NodeNames": names})
+        assert answer.status == 200, answer.body
+        got = answer.json()
+        assert [e["Host"] for e in got] == list(names)
+        assert all(type(e["Score"]) is int and 0 <= e["Score"] <= 10 for e in got)
+        return [e["Score"] for e in got]
+
+    def metric(self, name):
+        for line in self.ask("/metrics").body.decode().splitlines():
+            if line.startswith(name + " "):
+                return float(line.rsplit(" ", 1)[1])
+        return None
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(PATIENCE_S)
+
+
+POD = {"metadata": {"name": "p", "namespace": "orchard"},
+       "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+
+
+class Case(unittest.TestCase):
+    options = ()
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="kwatt-e2e-")
+        self.redis = Redis(self.folder)
+        self.extender = Extender(self.folder, self.redis.path, *self.options)
+        self.seq = 0
+
+    def tearDown(self):
+        try:
+            self.assertIsNone(self.extender.process.poll(), "the extender ended: " + self.extender.log())
+            self.assertEqual(self.extender.stop(), 0, self.extender.log())
+        finally:
+            if self.extender.process.poll() is None:
+                self.extender.process.kill()
+                self.extender.process.wait()
+            self.redis.kill()
+            shutil.rmtree(self.folder)
+
+    def publish(self, node, used_mcpu, full_watts, **kw):
+        self.seq += 1
+        self.redis.call("HSET", "kwatt:v1:node:{%s}" % node, "sample",
+                        sample(node, self.seq, used_mcpu, **kw), "curve", curve(full_watts))
+        self.redis.call("ZADD", "kwatt:v1:nodes", int(time.time() * 1000), node)
+
+
+class WithRedis(Case):
+    # with an interval of 200 ms a node turns stale after this second
+    options = ("--stale-after", "1s")
+
+    def test_before_during_and_after_redis(self):
+        # before: neutral, and ready
+        self.assertEqual(self.extender.scores("cheap", "dear"), [5, 5])
+        self.assertEqual(self.extender.ask("/healthz").status, 200)
+        self.assertEqual(self.extender.ask("/readyz").status, 200)
+        self.assertEqual(self.extender.metric("kwatt_extender_redis_up"), 0)
+
+        def placed():
+            self.publish("cheap", 1000, 60)
+            self.publish("dear", 1000, 180)
+            return self.extender.scores("dear", "cheap", "unknown") == [0, 10, 0]
+
+        self.redis.start()
+        wait_for("nodes are scored", placed)
+        self.assertEqual(self.extender.metric("kwatt_extender_redis_up"), 1)
+        self.assertEqual(self.extender.metric("kwatt_extender_nodes"), 2)
+
+        # killed: answered throughout, from the last snapshot and then neutrally
+        self.redis.kill()
+        wait_for("nodes are neutral", lambda: self.extender.scores("dear", "cheap") == [5, 5])
+        wait_for("stale nodes are counted",
+                 lambda: self.extender.metric("kwatt_extender_nodes_stale") == 2)
+        self.assertEqual(self.extender.metric("kwatt_extender_redis_up"), 0)
+        self.assertEqual(self.extender.metric("kwatt_extender_nodes"), 2)
+
+        # back (empty: it kept nothing)
+        self.redis.start()
+        wait_for("nodes are scored again", placed)
+        log = self.extender.log()
+        self.assertEqual(log.count("lost Redis"), 1, log)
+
+    def test_stale_node_is_neutral(self):
+        self.redis.start()
+        self.publish("old", 0, 60, t_unix_ms=int(time.time() * 1000) - 3600000)
+
+        def placed():
+            self.publish("cheap", 1000, 60)
+            self.publish("dear", 1000, 180)
+            return self.extender.scores("cheap", "old", "dear") == [10, 0, 0]
+
+        wait_for("an old sample is not placed by", placed)
+
+    def test_hostile_records(self):
+        self.redis.start()
+        call = self.redis.call
+        call("ZADD", "kwatt:v1:nodes", "inf", "infinite", "-5", "negative", "1", "", "1", "a{b}c",
+             "1", b"a\0b", "1", "x" * 300, "1", b"\xff\xfe", "1", "wrongtype", "1", "no-record", "1",
+             "bad-json", "1", "bad-curve", "1", "other-schema", "1", "liar", "1", "huge", "1", "numbers")
+        call("SET", "kwatt:v1:node:{wrongtype}", "x")
+        now = int(time.time() * 1000)
+        for node, text in (("bad-json", '{"schema":1,'), ("other-schema", '{"schema":2}'),
+                           ("liar", sample("cheap", 1, 0)), ("huge", "[" * 3000000),
+                           ("numbers", sample("numbers", 1, 2 ** 63))):
+            call("HSET", "kwatt:v1:node:{%s}" % node, "sample", text, "curve", curve(60))
+        call("HSET", "kwatt:v1:node:{bad-curve}", "sample", sample("bad-curve", 1, 0), "curve",
+             '{"schema":1,"capacity_mcpu":0,"knots":[]}')
+
+        def placed():
+            self.publish("cheap", 1000, 60)
+            self.publish("dear", 1000, 180)
+            return self.extender.scores("cheap", "liar", "bad-curve", "dear", "huge") == [10, 0, 0, 0, 0]
+
+        wait_for("good nodes are scored beside bad ones", placed)
+        for reason in ("name", "missing", "sample", "curve", "schema", "reply"):
+            got = self.extender.metric('kwatt_extender_records_skipped_total{reason="%s"}' % reason)
+            self.assertGreater(got, 0, reason)
+        self.assertEqual(self.extender.metric("kwatt_extender_nodes_unpriced"), 1)
+        # the index itself of another type: the last snapshot stays in force
+        before = self.extender.metric("kwatt_extender_nodes")
+        failures = self.extender.metric("kwatt_extender_redis_failures_total")
+        call("SET", "kwatt:v1:nodes", "x")
+        wait_for("the bad index is noticed",
+                 lambda: self.extender.metric("kwatt_extender_redis_failures_total") > failures)
+        self.assertEqual(self.extender.metric("kwatt_extender_nodes"), before)
+        self.assertGreater(now, 0)
+
+    def test_node_that_left_is_forgotten(self):
+        self.redis.start()
+        self.publish("a", 0, 60)
+        self.publish("b", 0, 60)
+        wait_for("both are known", lambda: self.extender.metric("kwatt_extender_nodes") == 2)
+        self.redis.call("ZREM", "kwatt:v1:nodes", "a")
+        wait_for("one is left", lambda: self.extender.metric("kwatt_extender_nodes") == 1)
+
+
+class Wire(Case):
+    options = ("--max-body", "4Mi", "--idle-timeout", "120s")
+
+    def test_paths_and_methods(self):
+        ask = self.extender.ask
+        body = {"NodeNames": ["a"]}
+        for path in ("/filter", "/kwatt/filter", "/a/b/c/filter", "/filter?x=1"):
+            self.assertEqual(ask(path, body).json()["NodeNames"], ["a"], path)
+        for path in ("/", "/filter/", "/bind", "/filters", "/a/filter/x"):
+            self.assertEqual(ask(path, body).status, 404, path)
+        self.assertEqual(ask("/filter").status, 405)
+        self.assertIn("POST", ask("/filter").headers["allow"])
+        self.assertEqual(ask("/healthz", body).status, 404)
+        self.assertEqual(ask("/healthz", method="HEAD").status, 200)
+        self.assertEqual(ask("/nothing").status, 404)
+
+    def test_forms(self):
+        ask = self.extender.ask
+        items = [{"metadata": {"name": n}, "status": {"x": [1, {"y": None}]}} for n in ("a", "b")]
+        got = ask("/filter", {"Pod": POD, "Nodes": {"items": items}, "NodeNames": None}).json()
+        self.assertEqual(got["Nodes"]["items"], items)
+        self.assertIsNone(got["NodeNames"])
+        got = ask("/filter", {"Pod": POD, "Nodes": None, "NodeNames": None})
+        self.assertEqual(got.status, 200)
+        self.assertTrue(got.json()["Error"])
+        raw = b'{"nodenames":["\\u0061\\/b","\xc3\xa9"]}'
+        self.assertIn(b'"NodeNames":["\\u0061\\/b","\xc3\xa9"]', ask("/filter", raw).body)
+        self.assertEqual(ask("/prioritize", {"NodeNames": []}).json(), [])
+        victims = {"a": {"Pods": [{"UID": "u"}], "NumPDBViolations": 0}, "b": {"Pods": [], "NumPDBViolations": 0}}
+        got = ask("/preempt", {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims})
+        self.assertEqual(got.json(), {"NodeNameToMetaVictims": victims})
+
+    def test_many_names(self):
+        names = ["node-%05d.rack-%03d.example.org" % (i, i % 400) for i in range(15000)]
+        got = self.extender.ask("/filter", {"Pod": POD, "NodeNames": names}).json()
+        self.assertEqual(got["NodeNames"], names)
+        self.assertEqual(self.extender.scores(*names), [5] * len(names))
+
+    def test_too_large(self):
+        got = self.extender.ask("/filter", b'{"Pod":"' + b"x" * (5 << 20) + b'"}')
+        if got is not None:  # closed early is as good
+            self.assertEqual(got.status, 413)
+        self.assertEqual(self.extender.ask("/filter", {"NodeNames": ["a"]}).status, 200)
+
+    def test_malformed_bodies(self):
+        rng = random.Random(1)
+        good = json.dumps({"Pod": POD, "Nodes": {"items": [{"metadata": {"name": "a"}}]},
+                           "NodeNames": ["a", "b"]}).encode()
+        bits = [b"{", b"}", b"[", b"]", b'"', b"\\", b",", b":", b"\0", b"\xff", b"1e999", b"null", b"\\u12"]
+        refused = 0
+        stream = None
+        for i in range(1000):
+            body = bytearray(good)
+            for _ in range(rng.randrange(1, 5)):
+                at = rng.randrange(len(body))
+                kind = rng.randrange(4)
+                if kind == 0:
+                    del body[at:]
+                elif kind == 1:
+                    body[at:at] = rng.choice(bits)
+                elif kind == 2:
+                    body[at] = rng.randrange(256)
+                else:
+                    del body[at:at + rng.randrange(20)]
+                body = body or bytearray(b"{")
+            verb = ("filter", "prioritize", "preempt")[i % 3]
+            if stream is None:
+                stream = self.extender.connect()
+            stream.sendall(b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" %
+                           (verb.encode(), len(body)) + bytes(body))
+            answer = read_answer(stream.makefile("rb"))
+            self.assertIsNotNone(answer, bytes(body))
+            self.assertIn(answer.status, (200, 400), bytes(body))
+            try:
+                json.loads(bytes(body).decode("utf-8"), parse_constant=lambda _: 1 / 0)
+                is_json = True
+            except (ValueError, ZeroDivisionError):
+                is_json = False
+            if not is_json:
+                self.assertTrue(answer.status == 400 or answer.json()["Error"], bytes(body))
+                refused += 1
+            if answer.headers.get("connection") == "close":
+                stream.close()
+                stream = None
+        if stream is not None:
+            stream.close()
+        self.assertGreater(refused, 500)
+        self.assertEqual(self.extender.scores("a"), [5])
+
+    def test_keep_alive_and_pipelining(self):
+        body = b'{"NodeNames":["a"]}'
+        request = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        with self.extender.connect() as s:
+            stream = s.makefile("rb")
+            for _ in range(50):
+                s.sendall(request)
+                self.assertEqual(read_answer(stream).status, 200)
+            s.sendall(request * 5)
+            for _ in range(5):
+                self.assertEqual(read_answer(stream).json()["NodeNames"], ["a"])
+
+    def test_http_versions_and_framing(self):
+        body = b'{"NodeNames":["a"]}'
+        length = b"Content-Length: %d\r\n" % len(body)
+        with self.extender.connect() as s:
+            s.sendall(b"POST /filter HTTP/1.0\r\n" + length + b"\r\n" + body)
+            stream = s.makefile("rb")
+            self.assertEqual(read_answer(stream).json()["NodeNames"], ["a"])
+            self.assertEqual(stream.read(), b"")  # 1.0 without keep-alive ends with the answer
+        with self.extender.connect() as s:
+            s.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n" + length + b"\r\n")
+            stream = s.makefile("rb")
+            self.assertEqual(read_answer(stream).status, 100)
+            s.sendall(body)
+            self.assertEqual(read_answer(stream).json()["NodeNames"], ["a"])
+        with self.extender.connect() as s:
+            s.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      b"5\r\n" + body[:5] + b"\r\n%x\r\n" % (len(body) - 5) + body[5:] + b"\r\n0\r\n\r\n")
+            answer = read_answer(s.makefile("rb"))
+            self.assertIn(answer.status, (200, 411))
+            if answer.status == 200:
+                self.assertEqual(answer.json()["NodeNames"], ["a"])
+        with self.extender.connect() as s:
+            s.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\n" + length + b"Transfer-Encoding: chunked\r\n\r\n")
+            answer = read_answer(s.makefile("rb"))
+            self.assertTrue(answer is None or answer.status == 400)
+
+    def test_slow_clients_delay_nobody(self):
+        body = b'{"NodeNames":["a"]}'
+        head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+        stalled = [self.extender.connect() for _ in range(20)]
+        try:
+            for i, s in enumerate(stalled):
+                s.sendall((head + body)[:i * 4])
+            for _ in range(20):
+                self.assertEqual(self.extender.scores("a", "b"), [5, 5])
+            # one that sends byte by byte is answered in the end
+            with self.extender.connect() as s:
+                for byte in head + body:
+                    s.sendall(bytes([byte]))
+                    time.sleep(0.002)
+                self.assertEqual(read_answer(s.makefile("rb")).status, 200)
+        finally:
+            for s in stalled:
+                s.close()
+
+    def test_signals(self):
+        self.extender.process.send_signal(signal.SIGHUP)
+        wait_for("SIGHUP is logged", lambda: "nothing to reload" in self.extender.log())
+        self.assertEqual(self.extender.scores("a"), [5])
+
+    def test_metrics_page(self):
+        self.extender.scores("a", "b")
+        self.extender.ask("/filter", b"{")
+        page = self.extender.ask("/metrics").body
+        self.assertEqual(self.extender.metric(
+            'kwatt_extender_requests_total{verb="prioritize",outcome="ok"}'), 1)
+        self.assertEqual(self.extender.metric(
+            'kwatt_extender_requests_total{verb="filter",outcome="refused"}'), 1)
+        self.assertEqual(self.extender.metric('kwatt_extender_candidates_total{by="neutral"}'), 2)
+        promtool = shutil.which("promtool")
+        if promtool:
+            done = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Usage(unittest.TestCase):
+    def test_bad_options_are_explained(self):
+        for options, text in ((["--threads", "0"], "threads"), (["--redis", "http://x"], "redis"),
+                              (["--no-such-flag"], "no-such-flag")):
+            done = subprocess.run([PROGRAM, "--listen", "127.0.0.1:0", *options], capture_output=True,
+                                  check=False, timeout=PATIENCE_S)
+            self.assertIn(done.returncode, (1, 2))
+            self.assertIn(text, done.stderr.decode())
+        done = subprocess.run([PROGRAM, "--help"], capture_output=True, check=True, timeout=PATIENCE_S)
+        self.assertIn(b"--stale-after", done.stdout)
+
+    def test_address_in_use_is_named(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            s.listen()
+            address = "127.0.0.1:%d" % s.getsockname()[1]
+            done = subprocess.run([PROGRAM, "--listen", address], capture_output=True, check=False,
+                                  timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(address, done.stderr.decode())
+
+
+def main():
+    missing = [name for name, found in (("redis-server", shutil.which("redis-server")),
+                                        (PROGRAM, os.access(PROGRAM, os.X_OK))) if not found]
+    if missing:
+        print("SKIP: not there: " + ", ".join(missing))
+        sys.exit(1 if os.environ.get("CI") == "true" else 77)
+    unittest.main()
+
+
+if __name__ == "__main__":
+    main()
