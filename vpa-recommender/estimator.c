@@ -20,6 +20,11 @@
 #define FLOOR_MCPU  25                    /* stock pod-recommendation-min-cpu-millicores */
 #define FLOOR_BYTES (UINT64_C(250) << 20) /* stock pod-recommendation-min-memory-mb */
 
+/** What the histograms were made for. Without this, a first advice reads "100T cores"
+ * (kubernetes/autoscaler 5569). */
+#define PLAUSIBLE_MCPU  UINT64_C(1000000)
+#define PLAUSIBLE_BYTES UINT64_C(1000000000000)
+
 #define MS_PER_DAY      86400000.0
 #define SAMPLES_PER_DAY 1440.0
 
@@ -99,4 +104,17 @@ struct rec_estimate rec_estimate(const struct rec_usage *usage, struct rec_amoun
         .lower = amounts_at(usage, LOWER_PERCENTILE, &lower_factor, least),
         .upper = amounts_at(usage, UPPER_PERCENTILE, &upper_factor, least),
     };
+}
+
+static uint64_t cut(uint64_t value, uint64_t most, uint64_t least)
+{
+    if (value > most)
+        value = most;
+    return value > least ? value : least;
+}
+
+void rec_estimate_publishable(struct rec_estimate *estimate)
+{
+    estimate->upper.mcpu = cut(estimate->upper.mcpu, PLAUSIBLE_MCPU, estimate->target.mcpu);
+    estimate->upper.bytes = cut(estimate->upper.bytes, PLAUSIBLE_BYTES, estimate->target.bytes);
 }

@@ -44,3 +44,10 @@ struct rec_amounts rec_floor(size_t containers);
 
 /** Target and bounds. An empty histogram estimates the floor: the caller says nothing then. */
 struct rec_estimate rec_estimate(const struct rec_usage *usage, struct rec_amounts least);
+
+/**
+ * Makes bounds that may be published: an upper bound beyond the largest machine (1000 cores, 1 TB:
+ * the end of the histograms) says nothing more than that, and is cut there, but never below the
+ * target.
+ */
+void rec_estimate_publishable(struct rec_estimate *estimate);

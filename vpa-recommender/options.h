@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "common/conf.h"
+
+/** Settings of kwatt-vpa-recommender; filled by kw_conf_load from the rows in options.c. */
+struct rec_settings {
+    char *listen;
+    char *redis_url;
+    char *redis_user;
+    char *redis_password_file;
+    uint64_t redis_timeout_ns;
+    char *kubeconfig; /**< NULL: in-cluster if there */
+    char *context;
+    char *recommender_name;
+    char *vpa_object_namespace; /**< NULL: all */
+    uint64_t interval_ns;
+    uint64_t sample_interval_ns;
+    unsigned log_level; /**< enum kw_log_level */
+};
+
+/** The program's description and rows, for kw_conf_load and kw_conf_free. */
+extern const struct kw_conf_program rec_program;

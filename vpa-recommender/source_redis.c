@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * With an API server the recommender asks for just the pods that some VPA covers (HMGET by node),
+ * so that its cost grows with them and not with the cluster. Without one it reads all records of
+ * each node (HGETALL), which is one machine's worth. Before HGETALL the size is asked for: a hash
+ * that somebody blew up is refused instead of being loaded.
+ */
+#include "vpa-recommender/source_redis.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/names.h"
+#include "common/cleanup.h"
+
+/** The design's largest cluster has 15 000 nodes. */
+#define NODES_MAX "19999"
+
+/** The design's largest node has 1000 pods and 5000 cgroups. */
+#define RECORDS_MAX 20000
+
+/** Ids of one HMGET: keeps a command and its answer below a few hundred kilobytes. */
+#define IDS_PER_COMMAND 256
+
+const char *const rec_record_fate_names[REC_RECORD__MAX] = {
+    [REC_RECORD_READ] = "read",
+    [REC_RECORD_MALFORMED] = "malformed",
+    [REC_RECORD_SCHEMA] = "other-schema",
+    [REC_RECORD_REFUSED] = "refused",
+};
+_Static_assert(REC_RECORD__MAX == 4, "a fate without a name");
+
+void rec_nodes_clear(struct rec_nodes *nodes)
+{
+    for (size_t i = 0; i < nodes->n; i++)
+        free(nodes->names[i]);
+    free(nodes->names);
+    memset(nodes, 0, sizeof(*nodes));
+}
+
+static bool is_text(const struct kw_redis_reply *reply)
+{
+    return reply->type == KW_REDIS_STRING && memchr(reply->str, '\0', reply->len) == NULL;
+}
+
+/** One command, one reply. @param ret freed by the caller on 0. */
+static int ask(struct rec_source *source, struct kw_redis_replies *ret, struct kw_err *err)
+{
+    int rc = kw_redis_exec(source->redis, ret, err);
+
+    if (rc < 0)
+        return rc;
+    if (ret->n == 1 && ret->items[0].type != KW_REDIS_ERROR)
+        return 0;
+    rc = kw_err_set(err, -EREMOTEIO, "Redis refused a command: %s",
+                    ret->n == 1 ? ret->items[0].str : "no reply");
+    kw_redis_replies_free(ret);
+    return rc;
+}
+
+int rec_source_nodes(struct rec_source *source, struct rec_nodes *ret, struct kw_err *err)
+{
+    struct kw_redis_replies replies = {0};
+    struct rec_nodes nodes = {0};
+    char key[KW_KEY_MAX];
+
+    int rc = kw_redis_queue_texts(source->redis, "ZRANGE", KW_KEY_NODES, "0", NODES_MAX, NULL);
+    if (rc == 0)
+        rc = ask(source, &replies, err);
+    if (rc < 0)
+        return rc;
+    const struct kw_redis_reply *list = &replies.items[0];
+    size_t n = list->type == KW_REDIS_ARRAY ? list->n_elements : 0;
+    nodes.names = calloc(n + 1, sizeof(*nodes.names));
+    for (size_t i = 0; nodes.names != NULL && i < n; i++) {
+        const struct kw_redis_reply *name = &list->elements[i];
+        if (!is_text(name) || kw_key_pods(key, name->str) < 0) {
+            source->fates[REC_RECORD_REFUSED]++;
+            continue;
+        }
+        nodes.names[nodes.n] = strdup(name->str);
+        if (nodes.names[nodes.n] == NULL)
+            break;
+        nodes.n++;
+    }
+    kw_redis_replies_free(&replies);
+    if (nodes.names == NULL)
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    *ret = nodes;
+    return 0;
+}
+
+/** Decodes one value and hands it on. */
+static void take(struct rec_source *source, const char *node, const char *id,
+                 const struct kw_redis_reply *value, rec_record_fn fn, void *user)
+{
+    struct kw_pod_record record;
+
+    if (value->type != KW_REDIS_STRING) {
+        source->fates[REC_RECORD_MALFORMED]++;
+        return;
+    }
+    int rc = kw_pod_record_decode(value->str, value->len, &record, NULL);
+    if (rc < 0) {
+        source->fates[rc == -EPROTONOSUPPORT ? REC_RECORD_SCHEMA : REC_RECORD_MALFORMED]++;
+        return;
+    }
+    if (strcmp(record.id, id) == 0) {
+        source->fates[REC_RECORD_READ]++;
+        fn(user, node, &record);
+    } else {
+        source->fates[REC_RECORD_MALFORMED]++;
+    }
+    kw_pod_record_clear(&record);
+}
+
+int rec_source_read_all(struct rec_source *source, const char *node, rec_record_fn fn, void *user,
+                        struct kw_err *err)
+{
+    struct kw_redis_replies replies = {0};
+    char key[KW_KEY_MAX];
+
+    if (kw_key_pods(key, node) < 0)
+        return kw_err_set(err, -EINVAL, "node name is no key");
+    int rc = kw_redis_queue_texts(source->redis, "HLEN", key, NULL);
+    if (rc == 0)
+        rc = ask(source, &replies, err);
+    if (rc < 0)
+        return rc;
+    bool sane =
+        replies.items[0].type == KW_REDIS_INTEGER && replies.items[0].integer <= RECORDS_MAX;
+    kw_redis_replies_free(&replies);
+    if (!sane) {
+        source->fates[REC_RECORD_REFUSED]++;
+        return 0;
+    }
+    rc = kw_redis_queue_texts(source->redis, "HGETALL", key, NULL);
+    if (rc == 0)
+        rc = ask(source, &replies, err);
+    if (rc < 0)
+        return rc;
+    const struct kw_redis_reply *pairs = &replies.items[0];
+    for (size_t i = 0; pairs->type == KW_REDIS_ARRAY && i + 1 < pairs->n_elements; i += 2) {
+        if (is_text(&pairs->elements[i]))
+            take(source, node, pairs->elements[i].str, &pairs->elements[i + 1], fn, user);
+        else
+            source->fates[REC_RECORD_MALFORMED]++;
+    }
+    kw_redis_replies_free(&replies);
+    return 0;
+}
+
+static int read_some(struct rec_source *source, const char *node, const char *key,
+                     const char *const *ids, size_t n, rec_record_fn fn, void *user,
+                     struct kw_err *err)
+{
+    const char *argv[2 + IDS_PER_COMMAND] = {"HMGET", key};
+    struct kw_redis_replies replies = {0};
+
+    memcpy(argv + 2, ids, n * sizeof(*ids));
+    int rc = kw_redis_queue(source->redis, 2 + n, argv, NULL);
+    if (rc == 0)
+        rc = ask(source, &replies, err);
+    if (rc < 0)
+        return rc;
+    const struct kw_redis_reply *values = &replies.items[0];
+    for (size_t i = 0; values->type == KW_REDIS_ARRAY && i < values->n_elements && i < n; i++) {
+        if (values->elements[i].type != KW_REDIS_NIL)
+            take(source, node, ids[i], &values->elements[i], fn, user);
+    }
+    kw_redis_replies_free(&replies);
+    return 0;
+}
+
+int rec_source_read(struct rec_source *source, const char *node, const char *const *ids, size_t n,
+                    rec_record_fn fn, void *user, struct kw_err *err)
+{
+    char key[KW_KEY_MAX];
+    int rc = 0;
+
+    if (kw_key_pods(key, node) < 0)
+        return kw_err_set(err, -EINVAL, "node name is no key");
+    for (size_t at = 0; rc == 0 && at < n; at += IDS_PER_COMMAND) {
+        size_t some = n - at < IDS_PER_COMMAND ? n - at : IDS_PER_COMMAND;
+        rc = read_some(source, node, key, ids + at, some, fn, user, err);
+    }
+    return rc;
+}
+
+int rec_source_advised(struct rec_source *source, const char *node,
+                       void (*fn)(void *user, const char *id), void *user, struct kw_err *err)
+{
+    struct kw_redis_replies replies = {0};
+    char key[KW_KEY_MAX];
+
+    if (kw_key_advice(key, node) < 0)
+        return kw_err_set(err, -EINVAL, "node name is no key");
+    int rc = kw_redis_queue_texts(source->redis, "HKEYS", key, NULL);
+    if (rc == 0)
+        rc = ask(source, &replies, err);
+    if (rc < 0)
+        return rc;
+    const struct kw_redis_reply *ids = &replies.items[0];
+    for (size_t i = 0; ids->type == KW_REDIS_ARRAY && i < ids->n_elements; i++) {
+        if (is_text(&ids->elements[i]))
+            fn(user, ids->elements[i].str);
+    }
+    kw_redis_replies_free(&replies);
+    return 0;
+}
+
+int rec_source_put_advice(struct rec_source *source, const char *node,
+                          const struct kw_advice *advice)
+{
+    kw_cleanup_free char *text = NULL;
+    char key[KW_KEY_MAX];
+    size_t len = 0;
+
+    if (kw_key_advice(key, node) < 0)
+        return -EINVAL;
+    int rc = kw_advice_encode(advice, &text, &len);
+    if (rc < 0)
+        return rc;
+    return kw_redis_queue_texts(source->redis, "HSET", key, advice->workload, text, NULL);
+}
+
+int rec_source_drop_advice(struct rec_source *source, const char *node, const char *id)
+{
+    char key[KW_KEY_MAX];
+
+    if (kw_key_advice(key, node) < 0)
+        return -EINVAL;
+    return kw_redis_queue_texts(source->redis, "HDEL", key, id, NULL);
+}
+
+int rec_source_flush(struct rec_source *source, struct kw_err *err)
+{
+    return kw_redis_exec(source->redis, NULL, err);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/kube.h"
+#include "vpa-recommender/source_redis.h"
+#include "vpa-recommender/stats.h"
+
+/*
+ * The Kubernetes side: watches VPAs and pods, and in each loop finds the pods of every VPA, feeds
+ * their records, and writes what has changed. Belongs to the loop thread.
+ */
+
+struct rec_vpa_client;
+
+struct rec_vpa_client_conf {
+    struct kw_kube_conf kube;    /**< borrowed for the life of the client */
+    const char *recommender;     /**< name in spec.recommenders[]; borrowed */
+    const char *namespace_;      /**< watch only this one; NULL: all */
+    uint64_t interval_ns;        /**< of the loops: bounds the calls of each */
+    uint64_t sample_interval_ms; /**< as rec_feed */
+    void (*wake)(void *user);    /**< called from a watch thread when rec_vpa_client_drain has
+                                    something to do */
+    void *user;
+};
+
+/** Reads the configuration and starts the watches. @return 0; -ENOENT where there is no API server
+ * to talk to; as kw_kube_new. */
+int rec_vpa_client_new(const struct rec_vpa_client_conf *conf, struct rec_vpa_client **ret,
+                       struct kw_err *err);
+void rec_vpa_client_free(struct rec_vpa_client **client);
+
+/** "https://10.0.0.1:6443": for messages. */
+const char *rec_vpa_client_server(const struct rec_vpa_client *client);
+
+enum rec_drained {
+    REC_DRAINED_NOTHING, /**< nothing that cannot wait for the next loop */
+    REC_DRAINED_CHANGED, /**< a VPA is new or was changed by its user */
+    REC_DRAINED_DOWN,    /**< a watch lost the API server: err says why */
+};
+
+/** Takes in what the watches brought. @param err of DOWN. */
+enum rec_drained rec_vpa_client_drain(struct rec_vpa_client *client, struct kw_err *err);
+
+/** Finds targets and pods. Without a complete view does nothing. @return 0; -errno of the API
+ * server or -ENOMEM: the loop goes on with what is known. */
+int rec_vpa_client_match(struct rec_vpa_client *client, int64_t now_unix_ms, struct kw_err *err);
+
+/** Reads and feeds the records of the pods found. @return 0; as kw_redis_exec. */
+int rec_vpa_client_feed(struct rec_vpa_client *client, struct rec_source *source,
+                        int64_t now_unix_ms, struct kw_err *err);
+
+/** Writes the statuses that differ. @return 0; -errno of the first write that failed. */
+int rec_vpa_client_write(struct rec_vpa_client *client, int64_t now_unix_ms, struct kw_err *err);
+
+/** Whether both watches stand. */
+bool rec_vpa_client_up(const struct rec_vpa_client *client);
+
+/** Whether VPAs and pods were listed completely. */
+bool rec_vpa_client_synced(const struct rec_vpa_client *client);
+
+/** Adds what it knows to the statistics. */
+void rec_vpa_client_stats(const struct rec_vpa_client *client, struct rec_stats *stats);
