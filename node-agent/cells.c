@@ -136,9 +136,3 @@ void agent_cells_remove(struct agent_cells *cells, uint64_t key)
     memset(&cells->slots[hole], 0, sizeof(cells->slots[hole]));
     cells->n--;
 }
-
-size_t agent_cells_slots(struct agent_cells *cells, struct agent_cell **ret)
-{
-    *ret = cells->slots;
-    return cells->cap;
-}

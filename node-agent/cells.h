@@ -37,6 +37,3 @@ int agent_cells_add(struct agent_cells *cells, uint64_t key, struct agent_cell *
 
 /** Removes a key; one that is not there is ignored. */
 void agent_cells_remove(struct agent_cells *cells, uint64_t key);
-
-/** Slots for walking the table: entries with `used` false are holes. @return their number. */
-size_t agent_cells_slots(struct agent_cells *cells, struct agent_cell **ret);

@@ -144,6 +144,7 @@ int agent_metering_new(const char *meter, const struct agent_meter_conf *conf,
         agent_metering_free(&metering);
         return kw_err_set(err, -ENOMEM, "meter: out of memory");
     }
+    (void)kw_err_set(err, rc, "no meter is called %s", meter != NULL ? meter : "auto");
     for (size_t i = 0; agent_meters[i] != NULL && rc < 0; i++) {
         struct kw_err cause = {0};
         if (meter != NULL && strcmp(meter, agent_meters[i]->name) != 0)
@@ -156,8 +157,7 @@ int agent_metering_new(const char *meter, const struct agent_meter_conf *conf,
     }
     if (rc < 0) {
         agent_metering_free(&metering);
-        return err != NULL && err->code != 0 ? err->code
-                                             : kw_err_set(err, rc, "no meter is called %s", meter);
+        return rc;
     }
     metering->changed = false;
     *ret = metering;

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/quality.h"
+#include "common/clock.h"
+#include "node-agent/metering.h"
+#include "tests/support/cmocka.h"
+#include "tests/unit/node-agent/meter_rig.h"
+
+#define RANGE "262143328850\n"
+#define S     KW_NS_PER_S
+
+static struct kwt_tree tree;
+static struct agent_topology topology;
+static struct agent_meter_conf conf;
+static struct agent_metering *metering;
+static struct agent_metering_window window;
+static uint64_t busy_ns[AGENT_PACKAGES_MAX];
+
+static int setup(void **state)
+{
+    (void)state;
+    kwt_tree_make(&tree);
+    kwt_meter_topology(&topology, 2, "GenuineIntel");
+    conf = (struct agent_meter_conf){
+        .topology = &topology, .sysfs_root = tree.root, .idle_mw = 10000, .full_mw = 50000};
+    memset(busy_ns, 0, sizeof(busy_ns));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    agent_metering_free(&metering);
+    kwt_tree_remove(&tree);
+    return 0;
+}
+
+static void energy(unsigned zone, uint64_t uj)
+{
+    char path[128], text[32];
+
+    (void)snprintf(path, sizeof(path), "class/powercap/intel-rapl:%u/energy_uj", zone);
+    (void)snprintf(text, sizeof(text), "%llu\n", (unsigned long long)uj);
+    kwt_tree_write(&tree, path, text);
+}
+
+static int read_at(uint64_t now_ns)
+{
+    struct agent_meter_load load = {.interval_ns = S, .busy_ns = busy_ns};
+
+    return agent_metering_read(metering, &load, now_ns, 0, &window);
+}
+
+static uint64_t cpu_uj(unsigned package)
+{
+    return window.slots[agent_slot(package, AGENT_DOMAIN_CPU)].delta_uj;
+}
+
+static void test_two_packages(void **state)
+{
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "100\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-1\n", "100\n", RANGE);
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    assert_string_equal(agent_metering_ops(metering)->name, "powercap");
+    assert_int_equal(agent_metering_read(metering, NULL, S, 0, &window), 0);
+    assert_int_equal(cpu_uj(0) + cpu_uj(1), 0);
+    energy(0, 1100);
+    energy(1, 400);
+    assert_int_equal(read_at(2 * S), 0);
+    assert_int_equal(cpu_uj(0), 1000);
+    assert_int_equal(cpu_uj(1), 300);
+    assert_int_equal(window.n_packages, 2);
+    assert_int_equal(window.quality, 0);
+    assert_false(window.slots[agent_slot(0, AGENT_DOMAIN_DRAM)].metered);
+}
+
+static void test_dies_add_up(void **state)
+{
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0-die-0\n", "100\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-0-die-1\n", "200\n", RANGE);
+    assert_int_equal(agent_metering_new("powercap", &conf, &metering, NULL), 0);
+    (void)read_at(S);
+    energy(0, 111);
+    energy(1, 222);
+    (void)read_at(2 * S);
+    assert_int_equal(cpu_uj(0), 33);
+}
+
+static void test_platform(void **state)
+{
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "100\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl:1", "psys\n", "100\n", RANGE);
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    (void)read_at(S);
+    assert_false(window.has_platform);
+    energy(1, 200);
+    (void)read_at(2 * S);
+    assert_true(window.has_platform);
+    assert_string_equal(window.platform_source, "psys");
+    assert_int_equal(cpu_uj(0), 0);
+}
+
+/** A zone that goes away and comes back elsewhere in its count: nothing is invented, its sibling
+ * goes on. */
+static void test_zone_comes_and_goes(void **state)
+{
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "100\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-1\n", "100\n", RANGE);
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    (void)read_at(S);
+    kwt_tree_write(&tree, "class/powercap/intel-rapl:1/energy_uj", "");
+    energy(0, 150);
+    assert_int_equal(read_at(2 * S), 0);
+    assert_int_equal(cpu_uj(0), 50);
+    assert_int_equal(window.quality, KW_QUALITY_BIT(KW_QUALITY_STALE));
+    kwt_tree_delete(&tree, "class/powercap/intel-rapl:1");
+    energy(0, 160);
+    (void)read_at(4 * S); /* looked again after the error */
+    assert_int_equal(cpu_uj(0), 10);
+    assert_int_equal(window.n_packages, 1);
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-1\n", "7000\n", RANGE);
+    energy(0, 170);
+    (void)read_at(70 * S);
+    assert_int_equal(cpu_uj(0), 10);
+    assert_int_equal(cpu_uj(1), 0);
+    energy(1, 7005);
+    (void)read_at(71 * S);
+    assert_int_equal(cpu_uj(1), 5);
+}
+
+static void test_frozen(void **state)
+{
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "100\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-1\n", "100\n", RANGE);
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    for (unsigned i = 0; i < 5; i++) {
+        energy(0, 100 + i);
+        (void)read_at((i + 1) * S);
+        assert_int_equal((window.quality & KW_QUALITY_BIT(KW_QUALITY_FROZEN)) != 0, i >= 3);
+    }
+}
+
+static void test_model(void **state)
+{
+    const struct agent_meter_reason *reasons = NULL;
+
+    (void)state;
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    assert_string_equal(agent_metering_ops(metering)->name, "model");
+    assert_int_equal(agent_metering_reasons(metering, &reasons), 1);
+    assert_string_equal(reasons[0].meter, "powercap");
+    assert_int_equal(agent_metering_read(metering, NULL, S, 0, &window), 0);
+    busy_ns[0] = S;     /* one of the package's two threads */
+    busy_ns[1] = 5 * S; /* more than there are: full */
+    (void)read_at(2 * S);
+    assert_int_equal(cpu_uj(0), 5000000 + 10000000);
+    assert_int_equal(cpu_uj(1), 25000000);
+    assert_int_equal(window.quality, KW_QUALITY_BIT(KW_QUALITY_ESTIMATED));
+}
+
+/** A meter that appears is used from then on; when it vanishes the model takes over again. */
+static void test_changes_of_meter(void **state)
+{
+    (void)state;
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    (void)read_at(S);
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "100\n", RANGE);
+    (void)read_at(2 * S);
+    assert_false(window.changed);
+    (void)read_at(62 * S);
+    assert_true(window.changed);
+    assert_string_equal(agent_metering_ops(metering)->name, "powercap");
+    energy(0, 130);
+    (void)read_at(63 * S);
+    assert_false(window.changed);
+    assert_int_equal(cpu_uj(0), 30);
+    kwt_tree_write(&tree, "class/powercap/intel-rapl:0/energy_uj", "");
+    assert_int_equal(read_at(64 * S), -ENODATA);
+    assert_int_equal(window.quality, KW_QUALITY_BIT(KW_QUALITY_STALE));
+    kwt_tree_delete(&tree, "class");
+    (void)read_at(66 * S);
+    assert_true(window.changed);
+    assert_string_equal(agent_metering_ops(metering)->name, "model");
+    (void)read_at(67 * S);
+    assert_int_equal(cpu_uj(0), 5000000);
+}
+
+static void test_meter_asked_for(void **state)
+{
+    struct kw_err err = {0};
+
+    (void)state;
+    assert_int_equal(agent_metering_new("powercap", &conf, &metering, &err), -ENODEV);
+    assert_non_null(strstr(err.text, "no intel-rapl zones"));
+    assert_int_equal(agent_metering_new("scales", &conf, &metering, &err), -EINVAL);
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "100\n", RANGE);
+    assert_int_equal(agent_metering_new("model", &conf, &metering, &err), 0);
+    (void)read_at(S);
+    (void)read_at(100 * S);
+    assert_string_equal(agent_metering_ops(metering)->name, "model");
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_two_packages),        TEST(test_dies_add_up),     TEST(test_platform),
+        TEST(test_zone_comes_and_goes), TEST(test_frozen),          TEST(test_model),
+        TEST(test_changes_of_meter),    TEST(test_meter_asked_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
