@@ -17,19 +17,19 @@
 #define kw_cleanup_file     __attribute__((cleanup(kw_cleanup_file_)))
 
 /** Gives up ownership: yields the pointer and leaves NULL in the local. */
-#define KW_TAKE_PTR(ptr)                                                                           \
-    ({                                                                                             \
-        __typeof__(ptr) kw_taken_ = (ptr);                                                         \
-        (ptr) = NULL;                                                                              \
-        kw_taken_;                                                                                 \
+#define KW_TAKE_PTR(ptr)                   \
+    ({                                     \
+        __typeof__(ptr) kw_taken_ = (ptr); \
+        (ptr) = NULL;                      \
+        kw_taken_;                         \
     })
 
 /** Gives up ownership of a descriptor: yields it and leaves -1 in the local. */
-#define KW_TAKE_FD(fd)                                                                             \
-    ({                                                                                             \
-        int kw_taken_fd_ = (fd);                                                                   \
-        (fd) = -1;                                                                                 \
-        kw_taken_fd_;                                                                              \
+#define KW_TAKE_FD(fd)           \
+    ({                           \
+        int kw_taken_fd_ = (fd); \
+        (fd) = -1;               \
+        kw_taken_fd_;            \
     })
 
 #define KW_ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))

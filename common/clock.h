@@ -23,7 +23,8 @@ static inline uint64_t kw_now_boot_ns(void)
     return (uint64_t)ts.tv_sec * KW_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/** Wall clock in unix milliseconds: for people and for records that leave the machine, never for intervals. */
+/** Wall clock in unix milliseconds: for people and for records that leave the machine, never for
+ * intervals. */
 static inline int64_t kw_now_unix_ms(void)
 {
     struct timespec ts;
