@@ -95,3 +95,17 @@ const char *kw_http_path_of(const char *target)
     slash = strchr(target + 7, '/');
     return slash == NULL ? "/" : slash;
 }
+
+const char *kw_http_refusal_text(unsigned status)
+{
+    switch (status) {
+    case 400: return "400 malformed request\n";
+    case 404: return "404 no such path\n";
+    case 405: return "405 method not allowed here\n";
+    case 411: return "411 a body needs a Content-Length\n";
+    case 413: return "413 the body is too large\n";
+    case 431: return "431 the request head is too large\n";
+    case 501: return "501 transfer encoding not supported\n";
+    default: return "500 out of memory\n";
+    }
+}

@@ -5,7 +5,7 @@
 
 #include "common/http_server.h"
 
-/* Routes of the HTTP server; for http_server.c only. */
+/* Routes of the HTTP server and what it says where none is taken; for http_server.c only. */
 
 /** Methods of a path, as the Allow header lists them. */
 struct kw_http_allow {
@@ -28,3 +28,6 @@ unsigned kw_http_routes_find(const struct kw_http_route *routes, size_t n, const
 
 /** Path of a decoded target: of "http://host/path" (RFC 9112, 3.2.2) what follows the authority. */
 const char *kw_http_path_of(const char *target);
+
+/** Body of a refusal, static. */
+const char *kw_http_refusal_text(unsigned status);

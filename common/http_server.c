@@ -110,16 +110,18 @@ static void connection_opened(struct kw_http_server *server, struct MHD_Connecti
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct connection *c = calloc(1, sizeof(*c));
+    kw_cleanup_free struct connection *c = calloc(1, sizeof(*c));
 
-    *context = c; /* NULL: the first request closes the connection */
+    *context = NULL; /* without one the first request closes the connection */
     if (c == NULL)
         return;
     c->server = server;
     c->peer.fd = info->connect_fd;
     enter_phase(c);
+    if (kw_http_watch_add(server->watch, &c->peer) < 0)
+        return;
     atomic_fetch_add(&server->connections, 1);
-    kw_http_watch_add(server->watch, &c->peer);
+    *context = KW_TAKE_PTR(c);
 }
 
 static void connection_closed(struct kw_http_server *server, void **context)
@@ -217,27 +219,13 @@ static enum MHD_Result queue(struct MHD_Connection *mhd, const struct kw_http_re
     return result;
 }
 
-static const char *text_of(unsigned status)
-{
-    switch (status) {
-    case 400: return "400 malformed request\n";
-    case 404: return "404 no such path\n";
-    case 405: return "405 method not allowed here\n";
-    case 411: return "411 a body needs a Content-Length\n";
-    case 413: return "413 the body is too large\n";
-    case 431: return "431 the request head is too large\n";
-    case 501: return "501 transfer encoding not supported\n";
-    default: return "500 out of memory\n";
-    }
-}
-
 static enum MHD_Result refuse(struct connection *c, struct MHD_Connection *mhd, unsigned status,
                               bool close_after)
 {
     struct kw_http_response response = {.status = status,
                                         .content_type = "text/plain; charset=utf-8",
                                         .allow = status == 405 ? c->allow.text : NULL};
-    const char *text = text_of(status);
+    const char *text = kw_http_refusal_text(status);
 
     c->cut = c->cut || close_after;
     return queue(mhd, &response, text, strlen(text), close_after);

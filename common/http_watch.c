@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,9 +20,18 @@
  * then holds a connection for ever. One thread looks at all connections once a second and shuts
  * down those whose present phase (waiting for a request line, receiving the rest, sending the
  * answer) is too old; the server's thread then sees the end of the stream and frees the connection.
- * The lock is taken once per connection by the server's threads, never per request.
+ * The lock is taken a few times per connection, never per request.
+ *
+ * libmicrohttpd 0.9.75 also misses the end of a stream that arrives together with the last bytes:
+ * it reads once per edge of its epoll, and there is no second edge. The thread has an epoll of its
+ * own for that event and makes the missing edge: shutdown(SHUT_RD) changes nothing on a stream that
+ * has ended but wakes all who poll it. The first may come too early (the bytes not read yet), so it
+ * is repeated at growing intervals.
  *
  * The same thread drains sockets that were answered before their request was read whole.
+ *
+ * Events carry a number, not a pointer: the connection may be gone by the time its event is looked
+ * at.
  */
 
 #define LOOK_MS 1000
@@ -40,15 +49,22 @@ struct lingering {
     uint64_t since_ns;
 };
 
+#define NUDGE_NS (10 * KW_NS_PER_MS)
+
+/* Number of the wake-up and of lingering sockets in events; connections start behind it. */
+#define NO_ID UINT64_C(0)
+
 struct kw_http_watch {
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows */
+    int epoll_fd;
+    int wake_fd;
     uint64_t timeout_ns;
+    pthread_mutex_t lock; /* guards what follows */
+    uint64_t last_id;
     struct kw_http_peer *peers;
     struct lingering lingering[LINGER_MAX];
     unsigned n_lingering;
     bool stopping;
-    int wake_fd;
 };
 
 static void wake(const struct kw_http_watch *watch)
@@ -74,16 +90,39 @@ static bool drain(int fd)
     return true;
 }
 
-/* One look at everything; the lock is held. */
-static void look(struct kw_http_watch *watch)
+/* The client of this connection has ended its stream; the lock is held. */
+static void half_closed(struct kw_http_watch *watch, uint64_t id, uint64_t now_ns)
+{
+    for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next) {
+        if (peer->id != id)
+            continue;
+        peer->nudge_ns = now_ns;
+        peer->interval_ns = NUDGE_NS;
+        return;
+    }
+}
+
+/* One look at everything; the lock is held. @return how long to sleep, as epoll_wait has it. */
+static int look(struct kw_http_watch *watch)
 {
     uint64_t now_ns = kw_now_ns();
+    uint64_t next_ns = now_ns + LOOK_MS * KW_NS_PER_MS;
 
     for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next) {
         uint64_t phase_ns = atomic_load_explicit(&peer->phase_ns, memory_order_relaxed);
 
         if (now_ns > phase_ns && now_ns - phase_ns > watch->timeout_ns)
             (void)shutdown(peer->fd, SHUT_RDWR);
+        if (peer->nudge_ns == 0)
+            continue;
+        if (peer->nudge_ns <= now_ns) {
+            (void)shutdown(peer->fd, SHUT_RD);
+            peer->nudge_ns = now_ns + peer->interval_ns;
+            if (peer->interval_ns < LOOK_MS * KW_NS_PER_MS)
+                peer->interval_ns *= 2;
+        }
+        if (peer->nudge_ns < next_ns)
+            next_ns = peer->nudge_ns;
     }
     for (unsigned i = 0; i < watch->n_lingering;) {
         struct lingering *at = &watch->lingering[i];
@@ -95,63 +134,80 @@ static void look(struct kw_http_watch *watch)
         (void)close(at->fd);
         *at = watch->lingering[--watch->n_lingering];
     }
-}
-
-/* What to wait for; the lock is held. @return time-out for poll. */
-static int prepare(const struct kw_http_watch *watch, struct pollfd *fds, nfds_t *ret_n)
-{
-    *ret_n = 1 + (nfds_t)watch->n_lingering;
-    fds[0] = (struct pollfd){.fd = watch->wake_fd, .events = POLLIN};
-    for (unsigned i = 0; i < watch->n_lingering; i++)
-        fds[1 + i] = (struct pollfd){.fd = watch->lingering[i].fd, .events = POLLIN};
-    return watch->peers == NULL && watch->n_lingering == 0 ? -1 : LOOK_MS;
+    if (watch->peers == NULL && watch->n_lingering == 0)
+        return -1;
+    return (int)((next_ns - now_ns) / KW_NS_PER_MS) + 1;
 }
 
 static void *run(void *arg)
 {
     struct kw_http_watch *watch = arg;
-    struct pollfd fds[1 + LINGER_MAX];
-    uint64_t count;
+    struct epoll_event events[64];
+    int timeout_ms = -1;
 
     (void)pthread_mutex_lock(&watch->lock);
     while (!watch->stopping) {
-        nfds_t n;
-        int timeout_ms = prepare(watch, fds, &n);
+        uint64_t count;
+        int n;
 
         (void)pthread_mutex_unlock(&watch->lock);
-        (void)poll(fds, n, timeout_ms);
-        if ((fds[0].revents & POLLIN) != 0)
-            (void)!read(watch->wake_fd, &count, sizeof(count));
+        n = epoll_wait(watch->epoll_fd, events, KW_ARRAY_SIZE(events), timeout_ms);
+        (void)!read(watch->wake_fd, &count, sizeof(count));
         (void)pthread_mutex_lock(&watch->lock);
-        look(watch);
+        for (int i = 0; i < n; i++) {
+            if (events[i].data.u64 != NO_ID)
+                half_closed(watch, events[i].data.u64, kw_now_ns());
+        }
+        timeout_ms = look(watch);
     }
     (void)pthread_mutex_unlock(&watch->lock);
     return NULL;
 }
 
-int kw_http_watch_start(unsigned timeout_s, struct kw_http_watch **ret)
+static int watch_fd(const struct kw_http_watch *watch, int fd, uint32_t events, uint64_t id)
 {
-    kw_cleanup_free struct kw_http_watch *watch = calloc(1, sizeof(*watch));
+    struct epoll_event event = {.events = events, .data.u64 = id};
+
+    return epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static int start_thread(struct kw_http_watch *watch)
+{
     sigset_t all;
     sigset_t before;
     int rc;
 
-    if (watch == NULL)
-        return -ENOMEM;
-    watch->timeout_ns = timeout_s * KW_NS_PER_S;
-    watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (watch->wake_fd < 0)
-        return -errno;
-    (void)pthread_mutex_init(&watch->lock, NULL);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
     rc = pthread_create(&watch->thread, NULL, run, watch);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0) {
-        (void)close(watch->wake_fd);
+    return -rc;
+}
+
+int kw_http_watch_start(unsigned timeout_s, struct kw_http_watch **ret)
+{
+    kw_cleanup_free struct kw_http_watch *watch = calloc(1, sizeof(*watch));
+    kw_cleanup_close int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    kw_cleanup_close int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int rc;
+
+    if (watch == NULL)
+        return -ENOMEM;
+    if (epoll_fd < 0 || wake_fd < 0)
+        return -EMFILE;
+    watch->timeout_ns = timeout_s * KW_NS_PER_S;
+    watch->epoll_fd = epoll_fd;
+    watch->wake_fd = wake_fd;
+    (void)pthread_mutex_init(&watch->lock, NULL);
+    rc = watch_fd(watch, wake_fd, EPOLLIN, NO_ID);
+    if (rc == 0)
+        rc = start_thread(watch);
+    if (rc < 0) {
         (void)pthread_mutex_destroy(&watch->lock);
-        return -rc;
+        return rc;
     }
+    (void)KW_TAKE_FD(epoll_fd);
+    (void)KW_TAKE_FD(wake_fd);
     *ret = KW_TAKE_PTR(watch);
     return 0;
 }
@@ -170,30 +226,38 @@ void kw_http_watch_free(struct kw_http_watch **watch)
     for (unsigned i = 0; i < w->n_lingering; i++)
         (void)close(w->lingering[i].fd);
     (void)close(w->wake_fd);
+    (void)close(w->epoll_fd);
     (void)pthread_mutex_destroy(&w->lock);
     free(w);
     *watch = NULL;
 }
 
-void kw_http_watch_add(struct kw_http_watch *watch, struct kw_http_peer *peer)
+int kw_http_watch_add(struct kw_http_watch *watch, struct kw_http_peer *peer)
 {
     bool first;
+    int rc;
 
     (void)pthread_mutex_lock(&watch->lock);
+    peer->id = ++watch->last_id;
+    rc = watch_fd(watch, peer->fd, EPOLLRDHUP | EPOLLET, peer->id);
     first = watch->peers == NULL;
-    peer->prev = NULL;
-    peer->next = watch->peers;
-    if (peer->next != NULL)
-        peer->next->prev = peer;
-    watch->peers = peer;
+    if (rc == 0) {
+        peer->prev = NULL;
+        peer->next = watch->peers;
+        if (peer->next != NULL)
+            peer->next->prev = peer;
+        watch->peers = peer;
+    }
     (void)pthread_mutex_unlock(&watch->lock);
     if (first)
-        wake(watch);
+        wake(watch); /* it sleeps without end while there is nobody */
+    return rc;
 }
 
 void kw_http_watch_remove(struct kw_http_watch *watch, struct kw_http_peer *peer)
 {
     (void)pthread_mutex_lock(&watch->lock);
+    (void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
     if (peer->prev != NULL)
         peer->prev->next = peer->next;
     else
@@ -211,7 +275,8 @@ void kw_http_watch_linger(struct kw_http_watch *watch, int fd)
     if (copy < 0)
         return;
     (void)pthread_mutex_lock(&watch->lock);
-    if (watch->n_lingering < LINGER_MAX && !watch->stopping) {
+    if (watch->n_lingering < LINGER_MAX && !watch->stopping &&
+        watch_fd(watch, copy, EPOLLIN, NO_ID) == 0) {
         watch->lingering[watch->n_lingering++] = (struct lingering){copy, kw_now_ns()};
         kept = true;
     }

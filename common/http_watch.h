@@ -14,6 +14,10 @@ struct kw_http_watch;
 struct kw_http_peer {
     int fd;
     _Atomic uint64_t phase_ns; /**< kw_now_ns when it began to wait, to receive, or to send */
+    /* the watch's own */
+    uint64_t id;
+    uint64_t nudge_ns;    /* next time to wake the server for a half-closed connection; 0: whole */
+    uint64_t interval_ns; /* to the nudge after that */
     struct kw_http_peer *prev, *next;
 };
 
@@ -23,8 +27,8 @@ int kw_http_watch_start(unsigned timeout_s, struct kw_http_watch **ret);
 /** Ends the thread; no peer may be left. */
 void kw_http_watch_free(struct kw_http_watch **watch);
 
-/** Begins to watch a connection. `peer->fd` stays open until it is removed. */
-void kw_http_watch_add(struct kw_http_watch *watch, struct kw_http_peer *peer);
+/** Begins to watch a connection. `peer->fd` stays open until it is removed. @return 0 or -errno. */
+int kw_http_watch_add(struct kw_http_watch *watch, struct kw_http_peer *peer);
 void kw_http_watch_remove(struct kw_http_watch *watch, struct kw_http_peer *peer);
 
 /**

@@ -339,46 +339,6 @@ static void test_token_file_is_read_again(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void test_bad_settings_are_named(void **state)
-{
-    static const char *const urls[] = {"",
-                                       "127.0.0.1:80",
-                                       "ftp://h",
-                                       "file:///etc/passwd",
-                                       "http://",
-                                       "http://user:hunter2@h/",
-                                       "http://h:0",
-                                       "http://h:99999",
-                                       "http://h:x",
-                                       "http://h?x=hunter2",
-                                       "http://h /",
-                                       "http://[::1",
-                                       "https://a\r\nb"};
-    struct kw_http_client *client = NULL;
-    struct kw_err err = {0};
-
-    (void)state;
-    for (size_t i = 0; i < KW_ARRAY_SIZE(urls); i++) {
-        struct kw_http_client_conf conf = {.base_url = urls[i]};
-
-        assert_int_equal(kw_http_client_new(&conf, &client, &err), -EINVAL);
-        assert_null(strstr(err.text, "hunter2"));
-    }
-    struct kw_http_client_conf missing = {.base_url = "http://h",
-                                          .token_file = "/nonexistent/token"};
-
-    assert_int_equal(kw_http_client_new(&missing, &client, &err), -ENOENT);
-    assert_non_null(strstr(err.text, "/nonexistent/token"));
-    struct kw_http_client_conf ca = {.base_url = "https://h", .ca_file = "/nonexistent/ca"};
-
-    assert_int_equal(kw_http_client_new(&ca, &client, &err), -ENOENT);
-    assert_non_null(strstr(err.text, "/nonexistent/ca"));
-    struct kw_http_client_conf token = {.base_url = "http://h", .token = "a\nb"};
-
-    assert_int_equal(kw_http_client_new(&token, &client, &err), -EINVAL);
-    assert_null(client);
-}
-
 static void test_refused_connections_and_time_outs(void **state)
 {
     struct raw_server server;
@@ -505,7 +465,6 @@ int main(void)
         cmocka_unit_test(test_too_large_answers_are_refused),
         cmocka_unit_test(test_headers_and_credentials),
         cmocka_unit_test(test_token_file_is_read_again),
-        cmocka_unit_test(test_bad_settings_are_named),
         cmocka_unit_test(test_refused_connections_and_time_outs),
         cmocka_unit_test(test_streams_end_when_idle_or_told_to),
         cmocka_unit_test(test_interrupt_from_another_thread),
