@@ -10,6 +10,7 @@ In a test:
         server.apply("apiVersion: v1\\nkind: Namespace\\nmetadata: {name: a}\\n")     # text, or a pathlib.Path
         server.apply_vpa_crd()                                    # autoscaling.k8s.io/v1, established on return
         server.kubectl("get", "pods", "-A", "-o", "json")         # returns stdout; raises Failure with stderr
+        server.request("GET", "/api/v1/nodes")                    # a decoded answer, as admin; quicker than kubectl
         program = [..., "--kubeconfig", server.kubeconfig]        # admin, client certificate
         kubeconfig = server.service_account("kwatt", rules=RULES) # RBAC of its own, tokenFile; returns a path
         server.kill()                                             # kill -9 of kube-apiserver; server.start() again
@@ -29,6 +30,7 @@ id; the kernel ends the programs where the test itself dies.
 import base64
 import contextlib
 import ctypes
+import http.client
 import json
 import os
 import pathlib
@@ -93,7 +95,7 @@ class ApiServer:
         self.openssl = need("openssl", "openssl")
         self.bin = build.kubernetes()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="kwatt-apiserver-"))
-        self.etcd = self.server = None
+        self.etcd = self.server = self.connection = None
         self.url = ""
         self.kubeconfig = str(self.dir / "admin.kubeconfig")
 
@@ -180,10 +182,13 @@ class ApiServer:
             "--profiling=false"])
         self.wait_ready()
 
+    def admin(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self.dir / "pki/ca.crt"))
+        context.load_cert_chain(str(self.dir / "pki/admin.crt"), str(self.dir / "pki/admin.key"))
+        return context
+
     def wait_ready(self) -> None:
-        tls = ssl.create_default_context(cafile=str(self.dir / "pki/ca.crt"))
-        tls.load_cert_chain(str(self.dir / "pki/admin.crt"), str(self.dir / "pki/admin.key"))
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
+        context = self.admin()
         cause: Exception | None = None
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until:
@@ -191,10 +196,11 @@ class ApiServer:
                 if process.poll() is not None:
                     raise Failure(f"{name} ended with {process.returncode}")
             try:
-                with opener.open(f"{self.url}/readyz", timeout=5) as answer:
-                    if answer.read() == b"ok":
-                        return
-            except OSError as error:
+                connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=5, context=context)
+                connection.request("GET", "/readyz")
+                if connection.getresponse().read() == b"ok":
+                    return
+            except (OSError, http.client.HTTPException) as error:
                 cause = error
             time.sleep(0.1)
         raise Failure(f"kube-apiserver was not ready within {START_SECONDS} s: {cause}")
@@ -203,6 +209,9 @@ class ApiServer:
         """kill -9 of kube-apiserver; etcd goes on. start() brings it back."""
         self.server.kill()
         self.server.wait()
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
 
     def stop(self, keep: bool) -> None:
         """Ends both. keep: shows the ends of their logs and leaves the folder."""
@@ -221,6 +230,23 @@ class ApiServer:
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
         env = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.dir), "KUBECONFIG": self.kubeconfig}
         return call([str(self.bin / "kubectl"), *args], input=stdin, env=env, timeout=120)
+
+    def request(self, method: str, path: str, body: dict | None = None) -> dict:
+        """One request as admin on a connection that is kept. Raises Failure on any status but 2xx, OSError without a server."""
+        if self.connection is None:
+            self.connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self.admin())
+        try:
+            self.connection.request(method, path, None if body is None else json.dumps(body),
+                                    {"Content-Type": "application/json", "Accept": "application/json"})
+            answer = self.connection.getresponse()
+            text = answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            self.connection.close()
+            self.connection = None
+            raise OSError(f"{method} {path}: {error}") from error
+        if not 200 <= answer.status < 300:
+            raise Failure(f"{method} {path}: {answer.status} {text}")
+        return json.loads(text)
 
     def apply(self, manifest: str | pathlib.Path) -> str:
         text = manifest.read_text() if isinstance(manifest, pathlib.Path) else manifest
