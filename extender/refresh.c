@@ -204,7 +204,7 @@ static int read_index(struct kw_redis *redis, struct kw_redis_replies *ret, uint
 static int run(struct work *work, struct kw_err *err)
 {
     struct kw_redis_replies index;
-    uint64_t total;
+    uint64_t total = 0;
     int rc = read_index(work->refresh->redis, &index, &total, err);
 
     if (rc < 0)

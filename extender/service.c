@@ -87,18 +87,45 @@ static int reserve_candidates(struct ext_workspace *workspace, size_t n)
     return 0;
 }
 
-static const struct ext_node *find_node(const struct ext_snapshot *snapshot,
-                                        const struct ext_name *name)
+/** Texts of the names in a batch that have escapes; one buffer each. */
+struct unescaped {
+    char text[EXT_BATCH][NAME_MAX_ESCAPED + 1];
+};
+
+static struct ext_key key_of(const struct ext_name *name, char text[NAME_MAX_ESCAPED + 1])
 {
-    char text[NAME_MAX_ESCAPED + 1];
     const struct kw_json_token token = {
         .type = KW_JSON_STRING, .escaped = true, .at = name->at, .len = name->len};
 
-    if (!name->escaped)
-        return ext_snapshot_find(snapshot, name->at, name->len);
-    if (name->len > NAME_MAX_ESCAPED)
-        return NULL;
-    return ext_snapshot_find(snapshot, text, kw_json_unescape(&token, text));
+    if (!name->escaped || name->len > NAME_MAX_ESCAPED)
+        return (struct ext_key){name->at, name->len};
+    return (struct ext_key){text, kw_json_unescape(&token, text)};
+}
+
+static void look_up(const struct ext_policy *policy, struct ext_workspace *workspace,
+                    const struct ext_snapshot *snapshot, int64_t now_ns, size_t n)
+{
+    struct ext_key keys[EXT_BATCH];
+    const struct ext_node *found[EXT_BATCH];
+    struct unescaped unescaped;
+
+    for (size_t from = 0; from < n; from += EXT_BATCH) {
+        size_t batch = n - from < EXT_BATCH ? n - from : EXT_BATCH;
+        for (size_t i = 0; i < batch; i++)
+            keys[i] = key_of(ext_args_name(&workspace->args, from + i), unescaped.text[i]);
+        ext_snapshot_find_batch(snapshot, keys, batch, found);
+        for (size_t i = 0; i < batch; i++) {
+            const struct ext_node *node = found[i];
+            struct ext_score_node *candidate = &workspace->nodes[from + i];
+            candidate->hull = NULL;
+            if (node == NULL || !node->has_curve ||
+                ext_node_is_stale(node, now_ns, policy->stale_after_ns))
+                continue;
+            candidate->hull = &node->hull;
+            candidate->used_mcpu = node->used_mcpu;
+            candidate->capacity_mcpu = node->capacity_mcpu;
+        }
+    }
 }
 
 /** Looks the candidates up and scores them into workspace->scores. */
@@ -120,17 +147,7 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
 
     if (reserve_candidates(workspace, n) < 0)
         return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const struct ext_node *node = find_node(snapshot, ext_args_name(args, i));
-        struct ext_score_node *candidate = &workspace->nodes[i];
-        candidate->hull = NULL;
-        if (node == NULL || !node->has_curve ||
-            ext_node_is_stale(node, now_ns, policy->stale_after_ns))
-            continue;
-        candidate->hull = &node->hull;
-        candidate->used_mcpu = node->used_mcpu;
-        candidate->capacity_mcpu = node->capacity_mcpu;
-    }
+    look_up(policy, workspace, snapshot, now_ns, n);
     size_t known = ext_score(&wanted, workspace->nodes, n, workspace->scratch, workspace->scores);
     service->stats.scored += known;
     service->stats.neutral += n - known;

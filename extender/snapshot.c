@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A hash with open addressing and linear probing over an array of nodes, at most half full. Built
- * whole and never changed, so that readers need nothing but a pointer. The hash takes eight bytes a
- * step: names are some 40 bytes and a request has hundreds of them. Its seed is random per process,
- * because names come from Redis, and one hostile writer must not be able to make every lookup slow.
+ * whole and never changed, so that readers need nothing but a pointer.
+ *
+ * The table of a large cluster does not fit into the near caches, and a lookup misses them three
+ * times in a row (slot, name, node). A batch asks for all its slots, then for all its names and
+ * nodes, so that the misses of sixteen names overlap. The hash takes sixteen bytes a step: names
+ * are some 40 bytes and a request has hundreds of them. Its seed is random per process, because
+ * names come from Redis, and one hostile writer must not be able to make every lookup slow.
  */
 #include "extender/snapshot.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,51 +32,62 @@ static uint64_t mix(uint64_t a, uint64_t b)
 #define HASH_A UINT64_C(0x9e3779b97f4a7c15)
 #define HASH_B UINT64_C(0xd6e8feb86659fd93)
 
-uint64_t ext_hash(const char *bytes, size_t len, uint64_t seed)
+static uint64_t load(const char *bytes, size_t len)
 {
-    uint64_t hash = mix(seed ^ HASH_A, len ^ HASH_B);
     uint64_t word = 0;
 
-    for (; len >= sizeof(word); bytes += sizeof(word), len -= sizeof(word)) {
-        memcpy(&word, bytes, sizeof(word));
-        hash = mix(hash ^ word, HASH_B ^ seed);
-    }
-    word = 0;
-    if (len > 0)
-        memcpy(&word, bytes, len);
-    return mix(hash ^ word, HASH_A ^ seed);
+    memcpy(&word, bytes, len);
+    return word;
+}
+
+uint64_t ext_hash(const char *bytes, size_t len, uint64_t seed)
+{
+    uint64_t hash = seed ^ len;
+    const char *at = bytes;
+    size_t left = len;
+
+    for (; left > 16; at += 16, left -= 16)
+        hash = mix(load(at, 8) ^ HASH_A ^ hash, load(at + 8, 8) ^ seed);
+    /* the last 1..16 bytes; words may overlap, the length is part of the hash */
+    uint64_t first = left >= 8 ? load(at, 8) : load(at, left);
+    uint64_t last = left >= 8 ? load(at + left - 8, 8) : 0;
+    return mix(mix(first ^ HASH_B ^ hash, last ^ seed), HASH_A ^ seed);
 }
 
 /** Slot of a name: the one that holds it, or the empty one where it belongs. */
-static size_t find_slot(const struct ext_snapshot *snapshot, const char *name, size_t len)
+static struct ext_slot *find_slot(const struct ext_snapshot *snapshot, const struct ext_key *key,
+                                  uint64_t hash)
 {
-    size_t at = (size_t)ext_hash(name, len, snapshot->seed) & snapshot->mask;
+    uint32_t tag = (uint32_t)(hash >> 32);
 
-    for (;; at = (at + 1) & snapshot->mask) {
-        uint32_t slot = snapshot->slots[at];
-        if (slot == 0)
-            return at;
-        const struct ext_node *node = &snapshot->nodes[slot - 1];
-        if (node->name_len == len && memcmp(node->name, name, len) == 0)
-            return at;
+    for (size_t at = (size_t)hash & snapshot->mask;; at = (at + 1) & snapshot->mask) {
+        struct ext_slot *slot = &snapshot->slots[at];
+        if (slot->index == 0 || (slot->tag == tag && slot->name_len == key->len &&
+                                 memcmp(snapshot->names + slot->name_at, key->name, key->len) == 0))
+            return slot;
     }
 }
 
 static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nodes, size_t n)
 {
-    char *name = snapshot->names;
+    uint32_t at = 0;
 
     for (size_t i = 0; i < n; i++) {
+        const struct ext_key key = {nodes[i].name, nodes[i].name_len};
+        uint64_t hash = ext_hash(key.name, key.len, snapshot->seed);
         struct ext_node *node = &snapshot->nodes[snapshot->n];
-        size_t slot = find_slot(snapshot, nodes[i].name, nodes[i].name_len);
-        if (snapshot->slots[slot] != 0)
+        struct ext_slot *slot = find_slot(snapshot, &key, hash);
+        if (slot->index != 0)
             continue;
         *node = nodes[i];
-        memcpy(name, nodes[i].name, nodes[i].name_len);
-        name[nodes[i].name_len] = '\0';
-        node->name = name;
-        name += nodes[i].name_len + 1;
-        snapshot->slots[slot] = (uint32_t)(++snapshot->n);
+        node->name = snapshot->names + at;
+        memcpy(snapshot->names + at, key.name, key.len);
+        snapshot->names[at + key.len] = '\0';
+        *slot = (struct ext_slot){.index = (uint32_t)(++snapshot->n),
+                                  .tag = (uint32_t)(hash >> 32),
+                                  .name_at = at,
+                                  .name_len = node->name_len};
+        at += node->name_len + 1;
     }
 }
 
@@ -114,10 +130,46 @@ void ext_snapshot_free(struct ext_snapshot **snapshot)
 const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, const char *name,
                                          size_t len)
 {
+    const struct ext_key key = {name, len};
+    const struct ext_node *node;
+
+    ext_snapshot_find_batch(snapshot, &key, 1, &node);
+    return node;
+}
+
+static void prefetch_node(const struct ext_node *node)
+{
+    /* the lines in front of its name: load, capacity and hull */
+    for (size_t at = 0; at < offsetof(struct ext_node, name); at += 64)
+        __builtin_prefetch((const char *)node + at);
+}
+
+void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct ext_key *keys,
+                             size_t n, const struct ext_node **ret)
+{
+    uint64_t hashes[EXT_BATCH];
+
+    for (size_t i = 0; i < n; i++) {
+        ret[i] = NULL;
+        if (snapshot == NULL)
+            continue;
+        hashes[i] = ext_hash(keys[i].name, keys[i].len, snapshot->seed);
+        __builtin_prefetch(&snapshot->slots[(size_t)hashes[i] & snapshot->mask]);
+    }
     if (snapshot == NULL)
-        return NULL;
-    uint32_t slot = snapshot->slots[find_slot(snapshot, name, len)];
-    return slot == 0 ? NULL : &snapshot->nodes[slot - 1];
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct ext_slot *slot = &snapshot->slots[(size_t)hashes[i] & snapshot->mask];
+        if (slot->tag != (uint32_t)(hashes[i] >> 32) || slot->index == 0)
+            continue; /* further on, or unknown: rare enough to wait for */
+        __builtin_prefetch(snapshot->names + slot->name_at);
+        prefetch_node(&snapshot->nodes[slot->index - 1]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct ext_slot *slot = find_slot(snapshot, &keys[i], hashes[i]);
+        if (slot->index != 0)
+            ret[i] = &snapshot->nodes[slot->index - 1];
+    }
 }
 
 bool ext_node_is_stale(const struct ext_node *node, int64_t now_ns, uint64_t stale_after_ns)

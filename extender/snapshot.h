@@ -12,32 +12,52 @@
  * constant time. Requests read it; extender/refresh.h builds the next one and swaps it in.
  */
 
-/** One node. Times are of this machine's CLOCK_MONOTONIC, so that neither side's clock jumps
- * matter. */
+/**
+ * One node. Times are of this machine's CLOCK_MONOTONIC, so that neither side's clock jumps matter.
+ * What a request reads stands first, in few cache lines.
+ */
 struct ext_node {
-    const char *name; /**< NUL-terminated, owned by the snapshot */
-    uint32_t name_len;
-    bool has_curve; /**< false: the hull is not set, and the node is unknown to scoring */
-    double score;   /**< its score in the sorted set of nodes when it was read */
-    uint64_t epoch, seq;
-    int64_t t_unix_ms; /**< as the agent said */
+    double used_mcpu;
+    double capacity_mcpu;
     int64_t
         fresh_ns; /**< when what the sample says was true; negative: before this machine started */
     uint64_t interval_ns; /**< how often the agent publishes, as far as it said */
-    uint64_t curve_hash;  /**< of the curve's text: an unchanged one is not decoded again */
-    double used_mcpu;
-    double capacity_mcpu;
+    bool has_curve;       /**< false: the hull is not set, and the node is unknown to scoring */
     struct ext_hull hull;
+    const char *name; /**< NUL-terminated, owned by the snapshot */
+    uint32_t name_len;
+    double score; /**< its score in the sorted set of nodes when it was read */
+    uint64_t epoch, seq;
+    int64_t t_unix_ms;   /**< as the agent said */
+    uint64_t curve_hash; /**< of the curve's text: an unchanged one is not decoded again */
+};
+
+/** Place of a name in the table. It holds all that finding needs but the bytes of the name. */
+struct ext_slot {
+    uint32_t index;   /**< into nodes, plus 1; 0: empty */
+    uint32_t tag;     /**< upper half of the name's hash */
+    uint32_t name_at; /**< into names */
+    uint32_t name_len;
 };
 
 struct ext_snapshot {
     size_t n;
     struct ext_node *nodes;
-    uint64_t seed;   /**< keys the hash, so that names cannot be chosen to collide */
-    size_t mask;     /**< slots - 1, a power of two less one */
-    uint32_t *slots; /**< open addressing: index + 1 into nodes, 0 empty */
+    uint64_t seed;          /**< keys the hash, so that names cannot be chosen to collide */
+    size_t mask;            /**< slots - 1, a power of two less one */
+    struct ext_slot *slots; /**< open addressing */
     char *names;
 };
+
+/** A name that is looked for. */
+struct ext_key {
+    const char *name;
+    size_t len;
+};
+
+/** Names looked for at the same time: their cache misses overlap. More brings nothing, a core has a
+ * dozen fill buffers. */
+#define EXT_BATCH 16
 
 /** Hash of bytes under a key; the same for the same bytes and key on one machine. */
 uint64_t ext_hash(const char *bytes, size_t len, uint64_t seed);
@@ -53,6 +73,10 @@ void ext_snapshot_free(struct ext_snapshot **snapshot);
 /** @param snapshot NULL: nothing is known. @return the node, or NULL. */
 const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, const char *name,
                                          size_t len);
+
+/** Finds up to EXT_BATCH names at once. @param ret n elements: the node, or NULL. */
+void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct ext_key *keys,
+                             size_t n, const struct ext_node **ret);
 
 /**
  * Whether a node's sample is too old to place by: older than `stale_after_ns`, and than three of

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Latency of the real kwatt-extender over keep-alive loopback, one client, one request at a time,
+ * as kube-scheduler asks. Beside it, call by call in turn, a server of the same library
+ * (common/http_server) that gets the same request and sends the same bytes from memory: the ratio
+ * of the two is what reading, scoring and writing cost. 15000 nodes are in Redis throughout; they
+ * are published once and kept fresh by a long --stale-after. CPU is the process's own clock,
+ * background refreshes included.
+ *
+ * usage: extender_bench [BUILD_DIR]   (default: where this program stands, two folders up)
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "api/curve.h"
+#include "api/names.h"
+#include "api/sample.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/http_server.h"
+#include "common/redis.h"
+#include "tests/bench/keepalive.h"
+
+#define NODES      15000
+#define WARM_UP    50
+#define PATIENCE_S 60
+
+/**
+ * The bound is on the median's ratio to the static answer and holds what was reached, with room for
+ * a busy machine. The design aims at 1.5 for 500 names; the other quantiles are printed for people,
+ * not judged: a shared machine decides them.
+ */
+static const struct {
+    unsigned names, calls;
+    double bound;
+} sizes[] = {{100, 4000, 3}, {500, 6000, 5}, {5000, 800, 8}, {15000, 300, 8}};
+#define SIZES KW_ARRAY_SIZE(sizes)
+
+static const char *const verbs[] = {"prioritize", "filter"};
+#define VERBS KW_ARRAY_SIZE(verbs)
+
+/** One request, and the answer that the static server gives to it. */
+struct question {
+    struct kw_buf request[2]; /* to the extender, to the static server */
+    struct kw_buf answer;     /* body only */
+    char path[32];
+};
+
+struct processes {
+    char dir[64];
+    pid_t redis, extender, fixed;
+    uint16_t port, fixed_port;
+};
+
+static struct processes *to_clean; /* for kwt_die() alone */
+
+static void clean_up(struct processes *p)
+{
+    static const char *const files[] = {"redis.sock", "redis.log", "extender.log"};
+    const pid_t pids[] = {p->extender, p->fixed, p->redis};
+    char path[128];
+
+    for (unsigned i = 0; i < KW_ARRAY_SIZE(pids); i++) {
+        if (pids[i] <= 0)
+            continue;
+        (void)kill(pids[i], SIGKILL);
+        (void)waitpid(pids[i], NULL, 0);
+    }
+    for (unsigned i = 0; i < KW_ARRAY_SIZE(files) && p->dir[0] != '\0'; i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", p->dir, files[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(p->dir);
+}
+
+void kwt_die(const char *what)
+{
+    fprintf(stderr, "extender_bench: %s: %s\n", what, strerror(errno));
+    if (to_clean != NULL)
+        clean_up(to_clean);
+    exit(1);
+}
+
+static pid_t spawn(const char *log, const char *const *argv)
+{
+    pid_t pid = fork();
+
+    if (pid < 0)
+        kwt_die("fork");
+    if (pid > 0)
+        return pid;
+    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        (void)dup2(fd, STDOUT_FILENO);
+        (void)dup2(fd, STDERR_FILENO);
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* an interrupted run leaves nothing behind */
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+/** A port that is free now. */
+static uint16_t free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(address);
+    kw_cleanup_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+        kwt_die("no free port");
+    return ntohs(address.sin_port);
+}
+
+static void node_name(char out[64], unsigned i)
+{
+    /* 44 bytes, as cloud providers name them */
+    (void)snprintf(out, 64, "ip-10-%03u-%03u-%03u.eu-central-1.compute.internal", i / 65536,
+                   i / 256 % 256, i % 256);
+}
+
+static void publish(struct kw_redis *redis)
+{
+    static const uint32_t watts[] = {128, 257, 300, 340, 378, 410, 442, 498, 577, 697, 817};
+    static struct kw_sample sample = {.epoch = 1, .seq = 1, .interval_ns = 1000000000};
+    struct kw_curve curve = {.capacity_mcpu = 128000, .n = KW_CURVE_KNOTS};
+    struct kw_err err = {0};
+    char score[32], key[KW_KEY_MAX];
+
+    sample.t_unix_ms = kw_now_unix_ms();
+    sample.n_packages = 2;
+    sample.packages[1].package = 1;
+    memcpy(sample.meter, "model", sizeof("model"));
+    (void)snprintf(score, sizeof(score), "%lld", (long long)sample.t_unix_ms);
+    for (unsigned i = 0; i < NODES; i++) {
+        char *sample_text = NULL, *curve_text = NULL;
+        size_t sample_len, curve_len;
+        char name[64];
+        node_name(name, i);
+        memcpy(sample.node, name, sizeof(name));
+        sample.used_mcpu = (uint64_t)i * 7919 % 128000;
+        for (uint32_t k = 0; k < KW_CURVE_KNOTS; k++) /* machines of many kinds */
+            curve.knots[k] =
+                (struct kw_curve_knot){.load_permille = k * 100, .mw = watts[k] * (500 + i % 1000)};
+        if (kw_key_node(key, name) < 0 ||
+            kw_sample_encode(&sample, &sample_text, &sample_len) < 0 ||
+            kw_curve_encode(&curve, &curve_text, &curve_len) < 0 ||
+            kw_redis_queue_texts(redis, "HSET", key, KW_FIELD_SAMPLE, sample_text, KW_FIELD_CURVE,
+                                 curve_text, (char *)NULL) < 0 ||
+            kw_redis_queue_texts(redis, "ZADD", KW_KEY_NODES, score, name, (char *)NULL) < 0)
+            kwt_die("publish");
+        free(sample_text);
+        free(curve_text);
+        if (i % 500 == 499 && kw_redis_exec(redis, NULL, &err) < 0)
+            kwt_die(err.text);
+    }
+}
+
+static struct kw_redis *start_redis(struct processes *p)
+{
+    char socket_path[80], log[80], url[96];
+    struct kw_redis_conf conf = {.url = url, .timeout_ms = 30000};
+    struct kw_redis *redis = NULL;
+    struct kw_err err = {0};
+
+    (void)snprintf(socket_path, sizeof(socket_path), "%s/redis.sock", p->dir);
+    (void)snprintf(log, sizeof(log), "%s/redis.log", p->dir);
+    (void)snprintf(url, sizeof(url), "unix://%s", socket_path);
+    p->redis = spawn(log, (const char *const[]){"redis-server", "--port", "0", "--unixsocket",
+                                                socket_path, "--save", "", "--dir", p->dir, NULL});
+    if (kw_redis_new(&conf, &redis, &err) < 0)
+        kwt_die(err.text);
+    for (unsigned i = 0; i < PATIENCE_S * 50; i++) {
+        kw_redis_retry_now(redis);
+        if (kw_redis_queue_texts(redis, "PING", (char *)NULL) == 0 &&
+            kw_redis_exec(redis, NULL, &err) == 0)
+            return redis;
+        (void)poll(NULL, 0, 20);
+    }
+    kwt_die("redis-server does not answer");
+}
+
+static void start_extender(struct processes *p, const char *build)
+{
+    char program[512], listen_on[32], url[96], log[80];
+
+    p->port = free_port();
+    (void)snprintf(program, sizeof(program), "%s/extender/kwatt-extender", build);
+    (void)snprintf(listen_on, sizeof(listen_on), "127.0.0.1:%u", p->port);
+    (void)snprintf(url, sizeof(url), "unix://%s/redis.sock", p->dir);
+    (void)snprintf(log, sizeof(log), "%s/extender.log", p->dir);
+    p->extender =
+        spawn(log, (const char *const[]){program, "--listen", listen_on, "--redis", url,
+                                         "--stale-after", "1h", "--log-level", "warn", NULL});
+}
+
+/** Waits until /metrics says that so many nodes are known. */
+static void wait_for_nodes(struct keepalive *client, unsigned n)
+{
+    static const char get[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct kw_buf request = {0};
+    char line[64];
+
+    (void)kw_buf_adds(&request, get);
+    (void)snprintf(line, sizeof(line), "\nkwatt_extender_nodes %u\n", n);
+    for (unsigned i = 0; i < PATIENCE_S * 20; i++) {
+        const char *body;
+        (void)keepalive_ask(client, &request, &body);
+        if (strstr(body, line) != NULL && strstr(body, "\nkwatt_extender_redis_up 1\n") != NULL) {
+            kw_buf_free(&request);
+            return;
+        }
+        (void)poll(NULL, 0, 50);
+    }
+    kwt_die("the extender does not know the nodes");
+}
+
+static void add_request(struct kw_buf *out, const char *path, const struct kw_buf *body)
+{
+    (void)kw_buf_addf(
+        out,
+        "POST /%s HTTP/1.1\r\nHost: 127.0.0.1:9890\r\nUser-Agent: Go-http-client/1.1\r\n"
+        "Content-Length: %zu\r\nContent-Type: application/json\r\n"
+        "Accept-Encoding: gzip\r\n\r\n",
+        path, body->len);
+    if (kw_buf_add(out, body->data, body->len) < 0)
+        kwt_die("out of memory");
+}
+
+/** A request with a pod of about 3 kB and the names of every (NODES / n)th node. */
+static void make_question(struct question *q, const char *verb, unsigned n)
+{
+    struct kw_buf body = {0};
+    char name[64];
+
+    (void)kw_buf_adds(&body, "{\"Pod\":{\"metadata\":{\"name\":\"web-5d8\",\"namespace\":\"shop\","
+                             "\"annotations\":{\"kwatt.io/placement\":\"efficient\"}},\"spec\":{"
+                             "\"containers\":[{\"name\":\"c\",\"resources\":{\"requests\":{\"cpu\":"
+                             "\"1500m\",\"memory\":\"1Gi\"}},\"env\":[");
+    for (unsigned i = 0; i < 40; i++)
+        (void)kw_buf_addf(
+            &body, "%s{\"name\":\"SETTING_%u\",\"value\":\"a value of some \\\"length\\\"\"}",
+            i > 0 ? "," : "", i);
+    (void)kw_buf_adds(&body,
+                      "]}]},\"status\":{\"phase\":\"Pending\"}},\"Nodes\":null,\"NodeNames\":[");
+    for (unsigned i = 0; i < n; i++) {
+        node_name(name, i * (NODES / n));
+        (void)kw_buf_addf(&body, "%s\"%s\"", i > 0 ? "," : "", name);
+    }
+    (void)kw_buf_adds(&body, "]}");
+    (void)snprintf(q->path, sizeof(q->path), "%s_%u", verb, n);
+    add_request(&q->request[0], verb, &body);
+    add_request(&q->request[1], q->path, &body);
+    kw_buf_free(&body);
+}
+
+static void on_fixed(void *user, const struct kw_http_request *request,
+                     struct kw_http_response *response)
+{
+    const struct question *q = user;
+
+    (void)request;
+    response->content_type = "application/json";
+    response->static_body = q->answer.data;
+    response->static_len = q->answer.len;
+}
+
+/** The static server, in a process of its own: it does not return. */
+static void serve_fixed(struct question *questions, size_t n, uint16_t port)
+{
+    struct kw_http_route routes[SIZES * VERBS];
+    char paths[SIZES * VERBS][40];
+    char listen_on[32];
+    struct kw_http_server *server = NULL;
+    struct kw_err err = {0};
+
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(paths[i], sizeof(paths[i]), "/%s", questions[i].path);
+        routes[i] = (struct kw_http_route){"POST", paths[i], on_fixed, &questions[i]};
+    }
+    (void)snprintf(listen_on, sizeof(listen_on), "127.0.0.1:%u", port);
+    const struct kw_http_server_conf conf = {.listen = listen_on,
+                                             .threads = 2,
+                                             .max_body_bytes = 128u << 20,
+                                             .max_header_bytes = 16384,
+                                             .timeout_s = 120,
+                                             .max_connections = 256,
+                                             .routes = routes,
+                                             .n_routes = n};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (kw_http_server_start(&conf, &server, &err) < 0) {
+        fprintf(stderr, "extender_bench: %s\n", err.text);
+        _exit(1);
+    }
+    for (;;)
+        (void)pause();
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double quantile_us(const uint64_t *sorted, unsigned n, double q)
+{
+    return (double)sorted[(unsigned)((n - 1) * q + 0.5)] / 1000;
+}
+
+static uint64_t cpu_ns(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec ts = {0};
+
+    if (clock_getcpuclockid(pid, &clock) == 0)
+        (void)clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * KW_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/** Prints one figure beside its reference. @param bound on the ratio; 0: none. */
+static void print_ratio(const char *name, const char *what, const char *unit, double value,
+                        double reference, double bound)
+{
+    printf("{\"name\":\"extender.%s_%s\",\"value\":%.3f,\"unit\":\"%s\",\"reference\":{\"name\":"
+           "\"static answer\",\"value\":%.3f},\"ratio\":%.3f",
+           name, what, value, unit, reference, value / reference);
+    if (bound > 0)
+        printf(",\"bound\":%.2f", bound);
+    printf(",\"better\":\"lower\"}\n");
+}
+
+static void measure(const struct processes *p, const struct question *q,
+                    struct keepalive clients[2], unsigned calls, double bound)
+{
+    const pid_t pids[2] = {p->extender, p->fixed};
+    uint64_t *ns[2] = {calloc(calls, sizeof(uint64_t)), calloc(calls, sizeof(uint64_t))};
+    uint64_t cpu[2];
+    const char *body;
+
+    if (ns[0] == NULL || ns[1] == NULL)
+        kwt_die("out of memory");
+    for (unsigned i = 0; i < WARM_UP; i++) {
+        for (unsigned s = 0; s < 2; s++)
+            (void)keepalive_ask(&clients[s], &q->request[s], &body);
+    }
+    for (unsigned s = 0; s < 2; s++)
+        cpu[s] = cpu_ns(pids[s]);
+    for (unsigned i = 0; i < calls; i++) {
+        for (unsigned s = 0; s < 2; s++) {
+            uint64_t from_ns = kw_now_ns();
+            size_t len = keepalive_ask(&clients[s], &q->request[s], &body);
+            ns[s][i] = kw_now_ns() - from_ns;
+            if (len != q->answer.len)
+                kwt_die("an answer of another size");
+        }
+    }
+    for (unsigned s = 0; s < 2; s++) {
+        cpu[s] = cpu_ns(pids[s]) - cpu[s];
+        qsort(ns[s], calls, sizeof(uint64_t), by_value);
+    }
+    static const struct {
+        const char *what;
+        double q;
+    } points[] = {{"p50_us", 0.5}, {"p99_us", 0.99}, {"p999_us", 0.999}};
+    for (unsigned i = 0; i < KW_ARRAY_SIZE(points); i++)
+        print_ratio(q->path, points[i].what, "us", quantile_us(ns[0], calls, points[i].q),
+                    quantile_us(ns[1], calls, points[i].q), i == 0 ? bound : 0);
+    print_ratio(q->path, "cpu_us", "us", (double)cpu[0] / 1000 / calls,
+                (double)cpu[1] / 1000 / calls, 0);
+    (void)fflush(stdout);
+    free(ns[0]);
+    free(ns[1]);
+}
+
+static double rss_mib(pid_t pid)
+{
+    char path[64], text[128];
+    unsigned long pages = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    if (kw_file_read_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+        kwt_die(path);
+    const char *c = strchr(text, ' ');
+    for (c = c == NULL ? text : c + 1; *c >= '0' && *c <= '9'; c++)
+        pages = pages * 10 + (unsigned long)(*c - '0');
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
+}
+
+static void print_rss(unsigned nodes, double mib)
+{
+    printf("{\"name\":\"extender.rss_%u_nodes\",\"value\":%.2f,\"unit\":\"MiB\",\"better\":"
+           "\"lower\"}\n",
+           nodes, mib);
+}
+
+int main(int argc, char **argv)
+{
+    static struct processes p;
+    static struct question questions[SIZES * VERBS];
+    struct keepalive clients[2] = {0};
+    char self[PATH_MAX];
+    ssize_t self_len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[self_len < 0 ? 0 : self_len] = '\0';
+    const char *build = argc > 1 ? argv[1] : dirname(dirname(dirname(self)));
+    const char *body;
+
+    (void)snprintf(p.dir, sizeof(p.dir), "/tmp/kwatt-bench-XXXXXX");
+    if (mkdtemp(p.dir) == NULL)
+        kwt_die("mkdtemp");
+    to_clean = &p;
+    struct kw_redis *redis = start_redis(&p);
+    start_extender(&p, build);
+    keepalive_connect(&clients[0], p.port);
+    wait_for_nodes(&clients[0], 0);
+    print_rss(0, rss_mib(p.extender));
+    publish(redis);
+    wait_for_nodes(&clients[0], NODES);
+    print_rss(NODES, rss_mib(p.extender));
+    for (size_t i = 0; i < SIZES * VERBS; i++) {
+        make_question(&questions[i], verbs[i % VERBS], sizes[i / VERBS].names);
+        size_t len = keepalive_ask(&clients[0], &questions[i].request[0], &body);
+        if (kw_buf_add(&questions[i].answer, body, len) < 0)
+            kwt_die("out of memory");
+    }
+    p.fixed_port = free_port();
+    p.fixed = fork();
+    if (p.fixed == 0)
+        serve_fixed(questions, SIZES * VERBS, p.fixed_port);
+    keepalive_connect(&clients[1], p.fixed_port);
+    for (size_t i = 0; i < SIZES * VERBS; i++)
+        measure(&p, &questions[i], clients, sizes[i / VERBS].calls, sizes[i / VERBS].bound);
+    kw_redis_free(&redis);
+    for (size_t i = 0; i < SIZES * VERBS; i++) {
+        kw_buf_free(&questions[i].request[0]);
+        kw_buf_free(&questions[i].request[1]);
+        kw_buf_free(&questions[i].answer);
+    }
+    for (unsigned s = 0; s < 2; s++)
+        keepalive_close(&clients[s]);
+    clean_up(&p);
+    return 0;
+}
