@@ -70,7 +70,9 @@ static bool estimate_entry(struct rec_container *container, size_t live, bool ha
         return false;
     const struct rec_usage *usage = &container->usage;
     bool cpu = !rec_histogram_empty(&usage->cpu), memory = !rec_histogram_empty(&usage->memory);
-    if (!cpu && !memory)
+    /* memory is known from the first record on, CPU from the second: half an advice for a moment
+     * would be odd. What dies of want of memory may never live to have a second one. */
+    if (!cpu && !(memory && container->oom_killed))
         return false;
     if (!had_entry || usage->last_ms - usage->first_ms >= HOLD_MS)
         container->published = true;

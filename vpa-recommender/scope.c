@@ -153,6 +153,7 @@ int rec_scope_oom(struct rec_scope *scope, const char *container, const char *in
     if (killed_unix_ms <= of->oom_unix_ms)
         return 0;
     of->oom_unix_ms = killed_unix_ms;
+    of->container->oom_killed = true;
     return rec_memory_peaks_oom(&of->state.memory, &of->container->usage.memory, request_bytes,
                                 killed_unix_ms);
 }

@@ -19,7 +19,8 @@ struct rec_scope;
 struct rec_container {
     char *name;
     struct rec_usage usage;
-    bool published; /**< its estimate has been given out: recommend.c */
+    bool oom_killed; /**< an out-of-memory kill was entered */
+    bool published;  /**< its estimate has been given out: recommend.c */
     struct rec_container *next;
 };
 

@@ -46,7 +46,13 @@ static bool is_text(const struct kw_redis_reply *reply)
     return reply->type == KW_REDIS_STRING && memchr(reply->str, '\0', reply->len) == NULL;
 }
 
-/** One command, one reply. @param ret freed by the caller on 0. */
+static bool is_wrong_type(const struct kw_redis_reply *reply)
+{
+    return reply->type == KW_REDIS_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0;
+}
+
+/** One command, one reply. @param ret freed by the caller on 0. @return 0; -EBADMSG where the key
+ * holds another type. */
 static int ask(struct rec_source *source, struct kw_redis_replies *ret, struct kw_err *err)
 {
     int rc = kw_redis_exec(source->redis, ret, err);
@@ -55,10 +61,23 @@ static int ask(struct rec_source *source, struct kw_redis_replies *ret, struct k
         return rc;
     if (ret->n == 1 && ret->items[0].type != KW_REDIS_ERROR)
         return 0;
-    rc = kw_err_set(err, -EREMOTEIO, "Redis refused a command: %s",
+    bool wrong_type = ret->n == 1 && is_wrong_type(&ret->items[0]);
+    rc = kw_err_set(err, wrong_type ? -EBADMSG : -EREMOTEIO, "Redis refused a command: %s",
                     ret->n == 1 ? ret->items[0].str : "no reply");
     kw_redis_replies_free(ret);
     return rc;
+}
+
+/** Asks about one node. A key of another type is that node's fault and nobody else's. @return 1
+ * where there is a reply; 0 where the node is passed over; as kw_redis_exec. */
+static int ask_node(struct rec_source *source, struct kw_redis_replies *ret, struct kw_err *err)
+{
+    int rc = ask(source, ret, err);
+
+    if (rc != -EBADMSG)
+        return rc < 0 ? rc : 1;
+    source->fates[REC_RECORD_REFUSED]++;
+    return 0;
 }
 
 int rec_source_nodes(struct rec_source *source, struct rec_nodes *ret, struct kw_err *err)
@@ -127,8 +146,8 @@ int rec_source_read_all(struct rec_source *source, const char *node, rec_record_
         return kw_err_set(err, -EINVAL, "node name is no key");
     int rc = kw_redis_queue_texts(source->redis, "HLEN", key, NULL);
     if (rc == 0)
-        rc = ask(source, &replies, err);
-    if (rc < 0)
+        rc = ask_node(source, &replies, err);
+    if (rc <= 0)
         return rc;
     bool sane =
         replies.items[0].type == KW_REDIS_INTEGER && replies.items[0].integer <= RECORDS_MAX;
@@ -139,8 +158,8 @@ int rec_source_read_all(struct rec_source *source, const char *node, rec_record_
     }
     rc = kw_redis_queue_texts(source->redis, "HGETALL", key, NULL);
     if (rc == 0)
-        rc = ask(source, &replies, err);
-    if (rc < 0)
+        rc = ask_node(source, &replies, err);
+    if (rc <= 0)
         return rc;
     const struct kw_redis_reply *pairs = &replies.items[0];
     for (size_t i = 0; pairs->type == KW_REDIS_ARRAY && i + 1 < pairs->n_elements; i += 2) {
@@ -163,8 +182,8 @@ static int read_some(struct rec_source *source, const char *node, const char *ke
     memcpy(argv + 2, ids, n * sizeof(*ids));
     int rc = kw_redis_queue(source->redis, 2 + n, argv, NULL);
     if (rc == 0)
-        rc = ask(source, &replies, err);
-    if (rc < 0)
+        rc = ask_node(source, &replies, err);
+    if (rc <= 0)
         return rc;
     const struct kw_redis_reply *values = &replies.items[0];
     for (size_t i = 0; values->type == KW_REDIS_ARRAY && i < values->n_elements && i < n; i++) {
@@ -200,8 +219,8 @@ int rec_source_advised(struct rec_source *source, const char *node,
         return kw_err_set(err, -EINVAL, "node name is no key");
     int rc = kw_redis_queue_texts(source->redis, "HKEYS", key, NULL);
     if (rc == 0)
-        rc = ask(source, &replies, err);
-    if (rc < 0)
+        rc = ask_node(source, &replies, err);
+    if (rc <= 0)
         return rc;
     const struct kw_redis_reply *ids = &replies.items[0];
     for (size_t i = 0; ids->type == KW_REDIS_ARRAY && i < ids->n_elements; i++) {
@@ -238,5 +257,18 @@ int rec_source_drop_advice(struct rec_source *source, const char *node, const ch
 
 int rec_source_flush(struct rec_source *source, struct kw_err *err)
 {
-    return kw_redis_exec(source->redis, NULL, err);
+    struct kw_redis_replies replies = {0};
+    int rc = kw_redis_exec(source->redis, &replies, err);
+
+    for (size_t i = 0; rc == 0 && i < replies.n; i++) {
+        const struct kw_redis_reply *reply = &replies.items[i];
+        if (reply->type != KW_REDIS_ERROR)
+            continue;
+        if (is_wrong_type(reply))
+            source->fates[REC_RECORD_REFUSED]++;
+        else
+            rc = kw_err_set(err, -EREMOTEIO, "Redis refused an advice: %s", reply->str);
+    }
+    kw_redis_replies_free(&replies);
+    return rc;
 }

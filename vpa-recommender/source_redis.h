@@ -67,5 +67,6 @@ int rec_source_put_advice(struct rec_source *source, const char *node,
 /** Queues the removal of one advice. @return 0 or -ENOMEM. */
 int rec_source_drop_advice(struct rec_source *source, const char *node, const char *id);
 
-/** Sends what is queued. @return as kw_redis_exec. */
+/** Sends what is queued; a node whose advice key holds another type is passed over. @return as
+ * kw_redis_exec; -EREMOTEIO where Redis refuses to write. */
 int rec_source_flush(struct rec_source *source, struct kw_err *err);
