@@ -21,7 +21,6 @@
 #include <sys/random.h>
 
 #include "api/names.h"
-#include "common/cleanup.h"
 #include "common/num.h"
 
 /** Several times the largest cluster that Kubernetes supports; the newest are taken. */
@@ -65,7 +64,7 @@ int ext_refresh_new(const struct kw_redis_conf *conf, struct ext_refresh **ret, 
     }
     if (rc == 0 &&
         getrandom(&refresh->seed, sizeof(refresh->seed), 0) != (ssize_t)sizeof(refresh->seed))
-        rc = kw_err_set(err, -errno, "no random numbers: %s", strerror(errno));
+        rc = kw_err_set(err, -errno, "the system gives no random numbers");
     if (rc < 0) {
         ext_refresh_free(&refresh);
         return rc;
@@ -236,15 +235,9 @@ int ext_refresh_once(struct ext_refresh *refresh, const struct ext_snapshot *bef
                      struct kw_err *err)
 {
     struct ext_refresh_result result = {0};
-    kw_cleanup_free struct work *work = calloc(1, sizeof(*work));
+    struct work work = {.refresh = refresh, .before = before, .now = now, .result = &result};
+    int rc = run(&work, err);
 
-    if (work == NULL)
-        return kw_err_set(err, -ENOMEM, "out of memory");
-    work->refresh = refresh;
-    work->before = before;
-    work->now = now;
-    work->result = &result;
-    int rc = run(work, err);
     if (rc == -ENOMEM)
         (void)kw_err_set(err, rc, "out of memory");
     if (rc == 0)

@@ -106,8 +106,8 @@ static void score_prices(const struct ext_score_pod *pod, const struct ext_score
     double noise = noise_mw(pod, range);
     bool equal = range->max - range->min < noise || range->max <= range->min;
     struct {
+        double fill;     /* of the fullest node in the bucket below */
         uint32_t bucket; /* the dearest of the level */
-        double fill;     /* of the fullest node in it */
         bool used;
     } tie[LEVELS] = {0};
 

@@ -38,7 +38,7 @@ int ext_service_init(struct ext_service *service, unsigned threads, const struct
 
 void ext_service_clear(struct ext_service *service)
 {
-    for (unsigned i = 0; i < service->n_workspaces; i++) {
+    for (unsigned i = 0; service->workspaces != NULL && i < service->n_workspaces; i++) {
         struct ext_workspace *workspace = &service->workspaces[i];
         ext_args_free(&workspace->args);
         free(workspace->nodes);

@@ -139,8 +139,8 @@ const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, co
 
 static void prefetch_node(const struct ext_node *node)
 {
-    /* the lines in front of its name: load, capacity and hull */
-    for (size_t at = 0; at < offsetof(struct ext_node, name); at += 64)
+    /* the lines in front of its score: load, capacity, hull, flags */
+    for (size_t at = 0; at < offsetof(struct ext_node, score); at += 64)
         __builtin_prefetch((const char *)node + at);
 }
 

@@ -20,13 +20,13 @@ struct ext_node {
     double used_mcpu;
     double capacity_mcpu;
     int64_t
-        fresh_ns; /**< when what the sample says was true; negative: before this machine started */
+        fresh_ns; /**< when what the sample says was true; may lie before this machine's start */
     uint64_t interval_ns; /**< how often the agent publishes, as far as it said */
-    bool has_curve;       /**< false: the hull is not set, and the node is unknown to scoring */
     struct ext_hull hull;
     const char *name; /**< NUL-terminated, owned by the snapshot */
     uint32_t name_len;
-    double score; /**< its score in the sorted set of nodes when it was read */
+    bool has_curve; /**< false: the hull is not set, and the node is unknown to scoring */
+    double score;   /**< its score in the sorted set of nodes when it was read */
     uint64_t epoch, seq;
     int64_t t_unix_ms;   /**< as the agent said */
     uint64_t curve_hash; /**< of the curve's text: an unchanged one is not decoded again */

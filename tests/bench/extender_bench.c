@@ -106,7 +106,7 @@ static pid_t spawn(const char *log, const char *const *argv)
         (void)dup2(fd, STDERR_FILENO);
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* an interrupted run leaves nothing behind */
-    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    execvp(argv[0], (char *const *)argv);
     _exit(127);
 }
 

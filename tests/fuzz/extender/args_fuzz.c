@@ -80,7 +80,7 @@ static void compare(const struct ext_args *args, const struct kw_extender_args *
 static void answer(const struct ext_args *args)
 {
     size_t n = ext_args_count(args);
-    kw_cleanup_free uint8_t *scores = calloc(n + 1, 1);
+    uint8_t *scores = calloc(n + 1, 1);
     struct kw_buf out = {0};
     struct kw_filter_result result;
     struct kw_host_priority *list = NULL;
@@ -97,6 +97,7 @@ static void answer(const struct ext_args *args)
     need(kw_host_priorities_decode(out.data, out.len, &list, &n_list, NULL) == 0 && n_list == n);
     kw_host_priorities_free(&list, n_list);
     kw_buf_free(&out);
+    free(scores);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -76,7 +76,7 @@ static void test_same_segment_is_exact(void **state)
 
     ext_hull_build(&curve, &hull);
     double price = ext_hull_marginal_mw(&hull, 0, 1500);
-    for (double used = 1; used < 70000; used += 977.3)
+    for (unsigned used = 1; used < 70000; used += 977)
         assert_true(ext_hull_marginal_mw(&hull, used, 1500) == price);
 }
 

@@ -160,21 +160,21 @@ static void test_statuses(void **state)
     struct fixture *f = *state;
     static const struct {
         enum ext_verb verb;
-        const char *body;
         unsigned status;
+        const char *body;
         const char *holds;
     } cases[] = {
-        {EXT_VERB_FILTER, "{\"Nodes\":null,\"NodeNames\":null}", 200,
+        {EXT_VERB_FILTER, 200, "{\"Nodes\":null,\"NodeNames\":null}",
          "\"Error\":\"kwatt: neither Nodes nor NodeNames is given\""},
-        {EXT_VERB_FILTER, "{\"NodeNames\":[]}", 200, "\"NodeNames\":[],"},
-        {EXT_VERB_FILTER, "{", 200, "\"Error\":\"kwatt: the body is malformed JSON\""},
-        {EXT_VERB_FILTER, "{\"NodeNames\":7}", 200, "NodeNames is no list of names\""},
-        {EXT_VERB_PRIORITIZE, "{\"Nodes\":null,\"NodeNames\":null}", 200, "[]"},
-        {EXT_VERB_PRIORITIZE, "{\"NodeNames\":[]}", 200, "[]"},
-        {EXT_VERB_PRIORITIZE, "", 400, "malformed JSON"},
-        {EXT_VERB_PRIORITIZE, "{\"Pod\":7}", 400, "Pod is no object"},
-        {EXT_VERB_PREEMPT, "{}", 200, "{\"NodeNameToMetaVictims\":{}}"},
-        {EXT_VERB_PREEMPT, "x", 400, "malformed JSON"},
+        {EXT_VERB_FILTER, 200, "{\"NodeNames\":[]}", "\"NodeNames\":[],"},
+        {EXT_VERB_FILTER, 200, "{", "\"Error\":\"kwatt: the body is malformed JSON\""},
+        {EXT_VERB_FILTER, 200, "{\"NodeNames\":7}", "NodeNames is no list of names\""},
+        {EXT_VERB_PRIORITIZE, 200, "{\"Nodes\":null,\"NodeNames\":null}", "[]"},
+        {EXT_VERB_PRIORITIZE, 200, "{\"NodeNames\":[]}", "[]"},
+        {EXT_VERB_PRIORITIZE, 400, "", "malformed JSON"},
+        {EXT_VERB_PRIORITIZE, 400, "{\"Pod\":7}", "Pod is no object"},
+        {EXT_VERB_PREEMPT, 200, "{}", "{\"NodeNameToMetaVictims\":{}}"},
+        {EXT_VERB_PREEMPT, 400, "x", "malformed JSON"},
     };
 
     for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
