@@ -156,7 +156,7 @@ static int check_file(const char *path, const char *what, struct kw_err *err)
     if (path == NULL || access(path, R_OK) == 0)
         return 0;
     rc = -errno;
-    return kw_err_set(err, rc, "%s %s: %s", what, path, strerror(-rc));
+    return kw_err_set(err, rc, "%s %s: %s", what, path, strerrordesc_np(-rc));
 }
 
 static int fill(struct kw_http_client_settings *settings, const struct kw_http_client_conf *conf,

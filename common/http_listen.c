@@ -29,35 +29,45 @@ static void set_option(int fd, int level, int name, int value)
     (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-/* Binds and listens. @return the descriptor or -errno. */
-static int open_address(const struct sockaddr *address, socklen_t len)
+static int bind_and_listen(int fd, const struct sockaddr *address, socklen_t len)
 {
-    kw_cleanup_close int fd =
-        socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return -errno;
     if (address->sa_family != AF_UNIX) {
         set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
         set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1); /* accepted sockets inherit it */
     }
     if (address->sa_family == AF_INET6)
         set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    if (bind(fd, address, len) < 0 || listen(fd, BACKLOG) < 0)
+    return bind(fd, address, len) < 0 || listen(fd, BACKLOG) < 0 ? -errno : 0;
+}
+
+/* @return a listening descriptor or -errno. */
+static int open_address(const struct sockaddr *address, socklen_t len)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int rc;
+
+    if (fd < 0)
         return -errno;
-    return KW_TAKE_FD(fd);
+    rc = bind_and_listen(fd, address, len);
+    if (rc < 0) {
+        (void)close(fd);
+        return rc;
+    }
+    return fd;
 }
 
 static uint16_t port_of(int fd)
 {
-    struct sockaddr_storage address = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {0}};
     socklen_t len = sizeof(address);
 
-    if (getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+    if (getsockname(fd, &address.any, &len) < 0)
         return 0;
-    if (address.ss_family == AF_INET6)
-        return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
-    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 static int cannot_listen(struct kw_err *err, const char *text, int code)
@@ -65,7 +75,7 @@ static int cannot_listen(struct kw_err *err, const char *text, int code)
     if (code == -EADDRINUSE)
         return kw_err_set(err, code,
                           "cannot listen on %s: the address is in use by another process", text);
-    return kw_err_set(err, code, "cannot listen on %s: %s", text, strerror(-code));
+    return kw_err_set(err, code, "cannot listen on %s: %s", text, strerrordesc_np(-code));
 }
 
 /* Every address: v6 with v4 inside it, or v4 alone where the kernel has no v6. */
@@ -151,17 +161,14 @@ static int open_unix(const char *text, const char *path, struct kw_http_listen *
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t len = strlen(path);
-    kw_cleanup_free char *copy = NULL;
     struct stat info;
+    char *copy;
     int fd;
 
     if (len == 0 || len >= sizeof(address.sun_path))
         return kw_err_set(err, -EINVAL, "listen address '%s': the path must have 1 to %zu bytes",
                           text, sizeof(address.sun_path) - 1);
     memcpy(address.sun_path, path, len);
-    copy = strdup(path);
-    if (copy == NULL)
-        return kw_err_set(err, -ENOMEM, "out of memory");
     fd = open_address((struct sockaddr *)&address, sizeof(address));
     if (fd == -EADDRINUSE && lstat(path, &info) == 0 && S_ISSOCK(info.st_mode) &&
         !is_alive(&address)) {
@@ -171,7 +178,13 @@ static int open_unix(const char *text, const char *path, struct kw_http_listen *
     if (fd < 0)
         return cannot_listen(err, text, fd);
     (void)chmod(path, UNIX_MODE);
-    *ret = (struct kw_http_listen){.fd = fd, .unix_path = KW_TAKE_PTR(copy)};
+    copy = strdup(path);
+    if (copy == NULL) {
+        (void)close(fd);
+        (void)unlink(path);
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    }
+    *ret = (struct kw_http_listen){.fd = fd, .unix_path = copy};
     return 0;
 }
 

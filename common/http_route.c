@@ -2,7 +2,6 @@
 #include "common/http_route.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +31,8 @@ int kw_http_routes_copy(const struct kw_http_route *routes, size_t n, struct kw_
 void kw_http_routes_free(struct kw_http_route **routes, size_t n)
 {
     for (size_t i = 0; *routes != NULL && i < n; i++) {
-        free((void *)(uintptr_t)(*routes)[i].method);
-        free((void *)(uintptr_t)(*routes)[i].path);
+        free((void *)(*routes)[i].method);
+        free((void *)(*routes)[i].path);
     }
     free(*routes);
     *routes = NULL;

@@ -203,7 +203,7 @@ static enum MHD_Result queue(struct MHD_Connection *mhd, const struct kw_http_re
 {
     /* not copied: the buffer is the connection's own; the interface lacks a const */
     struct MHD_Response *mhd_response =
-        MHD_create_response_from_buffer(len, (void *)(uintptr_t)bytes, MHD_RESPMEM_PERSISTENT);
+        MHD_create_response_from_buffer(len, (void *)bytes, MHD_RESPMEM_PERSISTENT);
     enum MHD_Result result = MHD_NO;
 
     if (mhd_response == NULL)
@@ -429,7 +429,8 @@ int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_
     if (rc == 0)
         rc = start_daemon(server, conf);
     if (rc < 0)
-        return kw_err_set(err, rc, "cannot serve HTTP on %s: %s", conf->listen, strerror(-rc));
+        return kw_err_set(err, rc, "cannot serve HTTP on %s: %s", conf->listen,
+                          strerrordesc_np(-rc));
     *ret = KW_TAKE_PTR(server);
     return 0;
 }

@@ -11,16 +11,17 @@
 /*
  * HTTP/1.1 server over libmicrohttpd. Handlers run on the server's threads: they read published
  * snapshots and never block. Every answer has a Content-Length and leaves in one write; connections
- * are kept alive. Framing that could be read in two ways (differing Content-Length, Content-Length with
- * chunked, a header line without a name) is answered 400 and closed; a POST without a length 411.
+ * are kept alive. Framing that could be read in two ways (differing Content-Length, Content-Length
+ * with chunked, a header line without a name) is answered 400 and closed; a POST without a length
+ * 411.
  */
 
 struct kw_http_server;
 
 struct kw_http_request {
     const char *method;
-    const char *path;  /**< decoded, without query */
-    const char *body;  /**< NUL after the last byte; "" without a body */
+    const char *path; /**< decoded, without query */
+    const char *body; /**< NUL after the last byte; "" without a body */
     size_t body_len;
     const char *accept; /**< Accept header or NULL */
     void *connection;   /**< for kw_http_request_query */
@@ -30,16 +31,18 @@ struct kw_http_request {
 struct kw_http_response {
     unsigned status;
     const char *content_type; /**< static text */
-    struct kw_buf *body;      /**< the connection's own buffer, empty, its memory kept between requests: append the answer */
-    const char *static_body;  /**< instead of `body`: bytes that outlive the server */
+    struct kw_buf *body; /**< the connection's own buffer, empty, its memory kept between requests:
+                            append the answer */
+    const char *static_body; /**< instead of `body`: bytes that outlive the server */
     size_t static_len;
-    const char *allow;        /**< Allow header for a 405; NULL otherwise */
+    const char *allow; /**< Allow header for a 405; NULL otherwise */
 };
 
 typedef void (*kw_http_handler)(void *user, const struct kw_http_request *request,
                                 struct kw_http_response *response);
 
-/** A known path with another method is answered 405 with Allow, an unknown path 404. HEAD is served by GET. */
+/** A known path with another method is answered 405 with Allow, an unknown path 404. HEAD is served
+ * by GET. */
 struct kw_http_route {
     const char *method; /**< "GET" or "POST" */
     const char *path;   /**< exact, or a prefix where it ends with '*' */
@@ -48,17 +51,19 @@ struct kw_http_route {
 };
 
 struct kw_http_server_conf {
-    const char *listen;         /**< "127.0.0.1:9890", ":9890" (all addresses, v4 and v6), "[::1]:9890", "unix:/path"; port 0 picks one */
-    unsigned threads;           /**< 1..64 */
-    size_t max_body_bytes;      /**< larger: 413 */
-    size_t max_header_bytes;    /**< head of a request, 1 KiB..64 KiB; larger: 431 */
-    unsigned timeout_s;         /**< a connection without progress is closed */
-    unsigned max_connections;   /**< further ones are closed at once */
+    const char *listen;    /**< "127.0.0.1:9890", ":9890" (all addresses, v4 and v6), "[::1]:9890",
+                              "unix:/path"; port 0 picks one */
+    unsigned threads;      /**< 1..64 */
+    size_t max_body_bytes; /**< larger: 413 */
+    size_t max_header_bytes;            /**< head of a request, 1 KiB..64 KiB; larger: 431 */
+    unsigned timeout_s;                 /**< a connection without progress is closed */
+    unsigned max_connections;           /**< further ones are closed at once */
     const struct kw_http_route *routes; /**< copied */
     size_t n_routes;
 };
 
-/** Starts listening and serving. @return 0 or -errno with the cause (an address in use is named). */
+/** Starts listening and serving. @return 0 or -errno with the cause (an address in use is named).
+ */
 int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_server **ret,
                          struct kw_err *err);
 

@@ -184,31 +184,37 @@ static int start_thread(struct kw_http_watch *watch)
     return -rc;
 }
 
+static void release(struct kw_http_watch *watch)
+{
+    if (watch->wake_fd >= 0)
+        (void)close(watch->wake_fd);
+    if (watch->epoll_fd >= 0)
+        (void)close(watch->epoll_fd);
+    (void)pthread_mutex_destroy(&watch->lock);
+    free(watch);
+}
+
 int kw_http_watch_start(unsigned timeout_s, struct kw_http_watch **ret)
 {
-    kw_cleanup_free struct kw_http_watch *watch = calloc(1, sizeof(*watch));
-    kw_cleanup_close int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    kw_cleanup_close int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct kw_http_watch *watch = calloc(1, sizeof(*watch));
     int rc;
 
     if (watch == NULL)
         return -ENOMEM;
-    if (epoll_fd < 0 || wake_fd < 0)
-        return -EMFILE;
     watch->timeout_ns = timeout_s * KW_NS_PER_S;
-    watch->epoll_fd = epoll_fd;
-    watch->wake_fd = wake_fd;
     (void)pthread_mutex_init(&watch->lock, NULL);
-    rc = watch_fd(watch, wake_fd, EPOLLIN, NO_ID);
+    watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    rc = watch->epoll_fd < 0 || watch->wake_fd < 0 ? -EMFILE : 0;
+    if (rc == 0)
+        rc = watch_fd(watch, watch->wake_fd, EPOLLIN, NO_ID);
     if (rc == 0)
         rc = start_thread(watch);
     if (rc < 0) {
-        (void)pthread_mutex_destroy(&watch->lock);
+        release(watch);
         return rc;
     }
-    (void)KW_TAKE_FD(epoll_fd);
-    (void)KW_TAKE_FD(wake_fd);
-    *ret = KW_TAKE_PTR(watch);
+    *ret = watch;
     return 0;
 }
 
@@ -225,10 +231,7 @@ void kw_http_watch_free(struct kw_http_watch **watch)
     (void)pthread_join(w->thread, NULL);
     for (unsigned i = 0; i < w->n_lingering; i++)
         (void)close(w->lingering[i].fd);
-    (void)close(w->wake_fd);
-    (void)close(w->epoll_fd);
-    (void)pthread_mutex_destroy(&w->lock);
-    free(w);
+    release(w);
     *watch = NULL;
 }
 
