@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "node-agent/metrics_page.h"
+#include "tests/support/cmocka.h"
+#include "tests/unit/node-agent/snapshot_rig.h"
+
+static struct agent_snapshot_pool *pool;
+static struct agent_snapshot *snapshot;
+static struct kw_buf page;
+
+static int setup(void **state)
+{
+    (void)state;
+    if (agent_snapshot_pool_new(&pool) < 0)
+        return -1;
+    snapshot = kwt_snapshot_make(pool);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    agent_snapshot_recycle(snapshot);
+    agent_snapshot_pool_free(&pool);
+    kw_buf_free(&page);
+    return 0;
+}
+
+static void write_page(enum kw_metrics_format format, bool sampled)
+{
+    struct agent_metrics_input input = {.snapshot = sampled ? snapshot : NULL,
+                                        .info = &kwt_snapshot_info,
+                                        .has_redis = true,
+                                        .batches_written = 12};
+
+    kw_buf_reset(&page);
+    assert_int_equal(agent_metrics_write(&input, format, &page), 0);
+}
+
+static void assert_line(const char *line)
+{
+    char text[1024];
+
+    (void)snprintf(text, sizeof(text), "\n%s\n", line);
+    if (strstr(page.data, text) == NULL)
+        fail_msg("no line %s in\n%s", line, page.data);
+}
+
+static void test_joules_are_exact(void **state)
+{
+    (void)state;
+    write_page(KW_METRICS_TEXT, true);
+    assert_line(
+        "kepler_pod_cpu_joules_total{pod_id=\"pod-uid\",pod_name=\"web\",pod_namespace=\"\","
+        "state=\"running\",zone=\"package\",node_name=\"node-1\"} 9007199254.740993");
+    assert_line(
+        "kepler_pod_cpu_joules_total{pod_id=\"pod-uid\",pod_name=\"web\",pod_namespace=\"\","
+        "state=\"running\",zone=\"dram\",node_name=\"node-1\"} 0.000007");
+    assert_line(
+        "kwatt_pod_cpu_seconds_total{pod_id=\"pod-uid\",pod_name=\"web\",pod_namespace=\"\","
+        "state=\"running\",node_name=\"node-1\"} 1.234567890");
+}
+
+static void test_zones(void **state)
+{
+    (void)state;
+    write_page(KW_METRICS_TEXT, true);
+    assert_line("kepler_node_cpu_joules_total{zone=\"package\","
+                "path=\"/sys/class/powercap/intel-rapl:0/energy_uj\",node_name=\"node-1\"} "
+                "9007199254.741100");
+    assert_line("kepler_node_cpu_watts{zone=\"dram\","
+                "path=\"/sys/class/powercap/intel-rapl:1/energy_uj\",node_name=\"node-1\"} 2.000");
+    assert_line(
+        "kepler_node_cpu_idle_joules_total{zone=\"package\","
+        "path=\"/sys/class/powercap/intel-rapl:2/energy_uj\",node_name=\"node-1\"} 0.000003");
+    assert_line("kwatt_node_marginal_watts_per_core{node_name=\"node-1\"} 10.000");
+    assert_line("kwatt_sample_quality{flag=\"wrapped\",node_name=\"node-1\"} 1");
+    assert_line("kwatt_redis_batches_total{node_name=\"node-1\"} 12");
+}
+
+static void test_kinds(void **state)
+{
+    (void)state;
+    write_page(KW_METRICS_TEXT, true);
+    assert_line("kepler_container_cpu_joules_total{container_id=\"c0ffee\","
+                "container_name=\"c0ffee\",runtime=\"containerd\",pod_id=\"\","
+                "state=\"terminated\",zone=\"package\",node_name=\"node-1\"} 0.000001");
+    assert_line("kwatt_unit_cpu_joules_total{unit=\"a\\\"b\\\\c.service\","
+                "cgroup=\"/a\\\"b\\\\c.service\",state=\"running\",zone=\"package\","
+                "node_name=\"node-1\"} 0.000002");
+    assert_null(strstr(page.data, "kepler_vm_cpu"));
+}
+
+static void test_before_the_first_sample(void **state)
+{
+    (void)state;
+    write_page(KW_METRICS_OPENMETRICS, false);
+    assert_non_null(strstr(page.data, "kwatt_build_info"));
+    assert_null(strstr(page.data, "joules"));
+    assert_non_null(strstr(page.data, "# EOF"));
+}
+
+/** Prometheus' own linter has nothing to say. */
+static void test_promtool(void **state)
+{
+    static const char promtool[] = "/usr/bin/promtool";
+    int status = 0, ends[2];
+
+    (void)state;
+    if (access(promtool, X_OK) != 0) {
+        print_message("left out: promtool is not installed\n");
+        return;
+    }
+    write_page(KW_METRICS_TEXT, true);
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(ends[0], 0);
+        (void)close(ends[1]);
+        (void)execl(promtool, "promtool", "check", "metrics", (char *)NULL);
+        _exit(127);
+    }
+    (void)close(ends[0]);
+    assert_int_equal(write(ends[1], page.data, page.len), (ssize_t)page.len);
+    (void)close(ends[1]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_joules_are_exact),        TEST(test_zones),    TEST(test_kinds),
+        TEST(test_before_the_first_sample), TEST(test_promtool),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
