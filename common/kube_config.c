@@ -41,7 +41,8 @@ struct reader {
 
 static int fault(const struct reader *reader, unsigned line, const char *key, const char *cause)
 {
-    return kw_err_set(reader->err, -EINVAL, "%s:%u: %s: %s", reader->path, line, key, cause);
+    (void)kw_err_set(reader->err, -EINVAL, "%s:%u: %s: %s", reader->path, line, key, cause);
+    return -EINVAL;
 }
 
 static void free_secret(char **text)
@@ -81,37 +82,52 @@ static int base64_digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-int kw_kube_base64(const char *text, char **ret, size_t *ret_len)
+/* @param out room for three bytes for each four of `text`. @return 0 or -EINVAL */
+static int base64_decode(const char *text, char *out, size_t *ret_len)
 {
-    kw_cleanup(free_secret) char *out = calloc(1, strlen(text) / 4 * 3 + 4);
     uint32_t bits = 0;
     unsigned digits = 0, padding = 0;
     size_t len = 0;
 
-    if (out == NULL)
-        return -ENOMEM;
     for (const char *c = text; *c != '\0'; c++) {
         int digit = *c == '=' ? 0 : base64_digit(*c);
         if (*c == '\r' || *c == '\n')
             continue;
         padding += *c == '=';
         /* nothing follows padding, and the first two of four are never padding */
-        if (digit < 0 || padding > 2 || (padding > 0 && (*c != '=' || digits % 4 < 2)))
+        if (digit < 0 || padding > 2 || (padding > 0 && (*c != '=' || digits < 2)))
             return -EINVAL;
         bits = bits << 6 | (uint32_t)digit;
-        digits++;
-        if (digits % 4 == 0) {
+        digits = (digits + 1) % 4;
+        if (digits == 0) {
             out[len++] = (char)(bits >> 16 & 0xff);
             out[len++] = (char)(bits >> 8 & 0xff);
             out[len++] = (char)(bits & 0xff);
         }
     }
     /* bits that padding leaves over are zero, or two texts would mean the same bytes */
-    if (digits % 4 != 0 || (padding > 0 && (bits & (padding == 1 ? 0xffu : 0xffffu)) != 0))
+    if (digits != 0 || (padding > 0 && (bits & (padding == 1 ? 0xffu : 0xffffu)) != 0))
         return -EINVAL;
-    len -= padding;
+    *ret_len = len - padding;
+    return 0;
+}
+
+int kw_kube_base64(const char *text, char **ret, size_t *ret_len)
+{
+    size_t size = strlen(text) / 4 * 3 + 4;
+    char *out = calloc(1, size);
+    size_t len = 0;
+
+    if (out == NULL)
+        return -ENOMEM;
+    int r = base64_decode(text, out, &len);
+    if (r < 0) {
+        explicit_bzero(out, size); /* what was decoded may be of a key */
+        free(out);
+        return r;
+    }
     out[len] = '\0';
-    *ret = KW_TAKE_PTR(out);
+    *ret = out;
     *ret_len = len;
     return 0;
 }
@@ -172,7 +188,7 @@ static int path_of(const struct reader *reader, const struct kw_yaml *map, const
     if (access(full, R_OK) < 0) {
         int code = errno;
         return kw_err_set(reader->err, -EINVAL, "%s:%u: %s: %s: %s", reader->path,
-                          line_of(map, key), key, full, strerror(code));
+                          line_of(map, key), key, full, strerrordesc_np(code));
     }
     *ret = KW_TAKE_PTR(full);
     return 0;
@@ -238,8 +254,9 @@ static int entry_of(const struct reader *reader, const struct kw_yaml *doc, cons
         *ret = map;
         return 0;
     }
-    return kw_err_set(reader->err, -EINVAL, "%s:%u: %s: no entry is called '%s'", reader->path,
-                      line_of(doc, outer), outer, name);
+    (void)kw_err_set(reader->err, -EINVAL, "%s:%u: %s: no entry is called '%s'", reader->path,
+                     line_of(doc, outer), outer, name);
+    return -EINVAL;
 }
 
 static int read_server(const struct reader *reader, const struct kw_yaml *cluster,
@@ -252,7 +269,8 @@ static int read_server(const struct reader *reader, const struct kw_yaml *cluste
         return r;
     if (target->server == NULL)
         return fault(reader, line, "server", "missing");
-    const char *rest = strncmp(target->server, "https://", 8) == 0  ? target->server + 8
+    target->tls = strncmp(target->server, "https://", 8) == 0;
+    const char *rest = target->tls                                  ? target->server + 8
                        : strncmp(target->server, "http://", 7) == 0 ? target->server + 7
                                                                     : NULL;
     if (rest == NULL)
@@ -275,7 +293,7 @@ static int read_cluster(const struct reader *reader, const struct kw_yaml *clust
     static const char *const refused[][2] = {
         {"proxy-url", "a proxy to the API server is not supported"},
     };
-    const char *insecure;
+    const char *insecure = NULL;
     bool skip = false;
     int r = read_server(reader, cluster, target);
 
@@ -349,54 +367,64 @@ static int read_user(const struct reader *reader, const struct kw_yaml *user,
         return fault(reader, line_of(user, "username"), "username",
                      "not beside a token: give one of the two");
     r = hide_password(password, &target->password_fd);
-    return r < 0 ? kw_err_set(reader->err, r, "%s: password: %s", reader->path, strerror(-r)) : 0;
+    return r < 0 ? kw_err_set(reader->err, r, "%s: password: %s", reader->path, strerrordesc_np(-r))
+                 : 0;
+}
+
+/* Follows context, cluster and user from the document into `target`. */
+static int follow(const struct reader *reader, const struct kw_yaml *doc, const char *context,
+                  struct kw_kube_target *target)
+{
+    const struct kw_yaml *map = NULL;
+    const char *cluster = NULL, *user = NULL;
+    int r;
+
+    if (doc->type != KW_YAML_MAP)
+        return fault(reader, doc->line, "kubeconfig", "must be a map");
+    if (context == NULL) {
+        r = text_of(reader, doc, "current-context", &context);
+        if (r < 0)
+            return r;
+        if (context == NULL)
+            return fault(reader, line_of(doc, "current-context"), "current-context",
+                         "missing; name a context");
+    }
+    r = entry_of(reader, doc, "contexts", "context", context, &map);
+    if (r < 0)
+        return r;
+    r = text_of(reader, map, "cluster", &cluster);
+    if (r == 0)
+        r = text_of(reader, map, "user", &user);
+    if (r < 0)
+        return r;
+    if (cluster == NULL)
+        return fault(reader, map->line, "cluster", "missing");
+    r = entry_of(reader, doc, "clusters", "cluster", cluster, &map);
+    if (r == 0)
+        r = read_cluster(reader, map, target);
+    if (r < 0 || user == NULL || !target->tls)
+        return r;
+    r = entry_of(reader, doc, "users", "user", user, &map);
+    return r < 0 ? r : read_user(reader, map, target);
 }
 
 int kw_kube_target_parse(const char *path, const char *bytes, size_t len, const char *context,
                          struct kw_kube_target *ret, struct kw_err *err)
 {
-    kw_cleanup(kw_kube_target_free) struct kw_kube_target target = KW_KUBE_TARGET_EMPTY;
+    struct kw_kube_target target = KW_KUBE_TARGET_EMPTY;
     kw_cleanup(kw_yaml_free) struct kw_yaml *doc = NULL;
     const struct reader reader = {.path = path, .err = err};
-    const struct kw_yaml *map = NULL;
-    const char *cluster = NULL, *user = NULL;
     int r = kw_yaml_parse(path, bytes, len, &doc, err);
 
-    if (r < 0)
-        return r;
-    if (doc->type != KW_YAML_MAP)
-        return fault(&reader, doc->line, "kubeconfig", "must be a map");
-    if (context == NULL) {
-        r = text_of(&reader, doc, "current-context", &context);
-        if (r < 0)
-            return r;
-        if (context == NULL)
-            return fault(&reader, line_of(doc, "current-context"), "current-context",
-                         "missing; name a context");
-    }
-    r = entry_of(&reader, doc, "contexts", "context", context, &map);
     if (r == 0)
-        r = text_of(&reader, map, "cluster", &cluster);
-    if (r == 0)
-        r = text_of(&reader, map, "user", &user);
-    if (r < 0)
+        r = follow(&reader, doc, context, &target);
+    if (r < 0) {
+        kw_kube_target_free(&target);
+        if (r == -ENOMEM)
+            (void)kw_err_set(err, r, "%s: out of memory", path);
         return r;
-    if (cluster == NULL)
-        return fault(&reader, map->line, "cluster", "missing");
-    r = entry_of(&reader, doc, "clusters", "cluster", cluster, &map);
-    if (r == 0)
-        r = read_cluster(&reader, map, &target);
-    if (r < 0)
-        return r;
-    if (user != NULL && strncmp(target.server, "https://", 8) == 0) {
-        r = entry_of(&reader, doc, "users", "user", user, &map);
-        if (r == 0)
-            r = read_user(&reader, map, &target);
-        if (r < 0)
-            return r;
     }
     *ret = target;
-    target = KW_KUBE_TARGET_EMPTY;
     return 0;
 }
 
@@ -408,11 +436,8 @@ static int load_kubeconfig(const struct kw_kube_conf *conf, struct kw_kube_targe
     int r = kw_file_slurp(conf->kubeconfig, KUBECONFIG_MAX_BYTES, &bytes, &len);
 
     if (r < 0)
-        return kw_err_set(err, r, "kubeconfig %s: %s", conf->kubeconfig, strerror(-r));
-    r = kw_kube_target_parse(conf->kubeconfig, bytes, len, conf->context, ret, err);
-    if (r == -ENOMEM)
-        return kw_err_set(err, r, "kubeconfig %s: out of memory", conf->kubeconfig);
-    return r;
+        return kw_err_set(err, r, "kubeconfig %s: %s", conf->kubeconfig, strerrordesc_np(-r));
+    return kw_kube_target_parse(conf->kubeconfig, bytes, len, conf->context, ret, err);
 }
 
 /* A file of the service account's folder. */
@@ -425,13 +450,13 @@ static int secret_file(const char *dir, const char *name, char **ret, struct kw_
     if (access(*ret, R_OK) == 0)
         return 0;
     int code = errno;
-    return kw_err_set(err, -code, "in a cluster, but %s: %s", *ret, strerror(code));
+    return kw_err_set(err, -code, "in a cluster, but %s: %s", *ret, strerrordesc_np(code));
 }
 
 static int load_service_account(const struct kw_kube_conf *conf, struct kw_kube_target *ret,
                                 struct kw_err *err)
 {
-    kw_cleanup(kw_kube_target_free) struct kw_kube_target target = KW_KUBE_TARGET_EMPTY;
+    struct kw_kube_target target = KW_KUBE_TARGET_EMPTY;
     const char *host = conf->host != NULL ? conf->host : getenv("KUBERNETES_SERVICE_HOST");
     const char *port = conf->port != NULL ? conf->port : getenv("KUBERNETES_SERVICE_PORT");
     const char *dir = conf->secrets_dir != NULL ? conf->secrets_dir : SECRETS_DIR;
@@ -451,14 +476,15 @@ static int load_service_account(const struct kw_kube_conf *conf, struct kw_kube_
         target.server = NULL;
         return kw_err_set(err, -ENOMEM, "service account: out of memory");
     }
+    target.tls = true;
     int r = secret_file(dir, "token", &target.token_file, err);
     if (r == 0)
         r = secret_file(dir, "ca.crt", &target.ca_file, err);
     if (r < 0)
-        return r;
-    *ret = target;
-    target = KW_KUBE_TARGET_EMPTY;
-    return 0;
+        kw_kube_target_free(&target);
+    else
+        *ret = target;
+    return r;
 }
 
 int kw_kube_target_load(const struct kw_kube_conf *conf, struct kw_kube_target *ret,

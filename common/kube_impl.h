@@ -16,6 +16,7 @@
 /** How to reach the API server. NULL where not used; all texts owned. */
 struct kw_kube_target {
     char *server; /**< base URL without trailing slash */
+    bool tls;     /**< https */
     char *server_name;
     char *ca_file, *ca_pem;
     char *cert_file, *cert_pem;
@@ -49,6 +50,7 @@ struct kw_kube_page {
     char *next; /**< continue token */
 };
 
+/** Frees both texts and leaves an empty page. */
 void kw_kube_page_free(struct kw_kube_page *page);
 
 /** Cuts a list into its items, without copying. @return 0; -EPROTO not a list; -ECANCELED fn

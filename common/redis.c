@@ -49,8 +49,6 @@
 #define BACKOFF_MAX_MS             5000
 #define READ_BYTES                 65536
 #define PASSWORD_MAX_BYTES         4096
-/* of a server's error text in an error of ours */
-#define WORDS_BYTES                200
 /* kw_redis_queue_texts: more arguments than any command of ours has */
 #define TEXTS_MAX                  64
 
@@ -70,20 +68,21 @@ struct kw_redis {
 
 static int fail(const struct kw_redis *redis, struct kw_err *err, int code, const char *what)
 {
-    return kw_err_set(err, code, "redis %s: %s: %s", redis->name, what, strerror(-code));
+    (void)kw_err_set(err, code, "redis %s: %s: %s", redis->name, what, strerrordesc_np(-code));
+    return code;
 }
 
 /* ---- the wire ---- */
 
-/* @return bytes; 0 end of file; -EAGAIN; -errno */
-static ssize_t wire_read(const struct kw_redis *redis, char *buffer, size_t size)
+/* Into read_buffer. @return bytes; 0 end of file; -EAGAIN; -errno */
+static int wire_read(struct kw_redis *redis)
 {
     ssize_t n;
 
     do
-        n = recv(redis->fd, buffer, size, MSG_DONTWAIT);
+        n = recv(redis->fd, redis->read_buffer, sizeof(redis->read_buffer), MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n;
+    return n < 0 ? -errno : (int)n;
 }
 
 static ssize_t wire_write(const struct kw_redis *redis, const char *bytes, size_t len)
@@ -105,28 +104,17 @@ static void disconnect(struct kw_redis *redis)
 
 /* ---- one pipeline on a connection ---- */
 
-/* A server's text made fit for one line of a log. */
-static const char *clean(const struct kw_redis_reply *reply, char out[static WORDS_BYTES])
-{
-    (void)snprintf(out, WORDS_BYTES, "%s", reply->str);
-    for (char *c = out; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f)
-            *c = '?';
-    return out;
-}
-
 /* The server ended the connection early: its last words may say why ("max number of clients
  * reached"). */
-static int ended_early(const struct kw_redis *redis, const struct kw_redis_parser *parser, size_t n,
-                       int code, struct kw_err *err)
+static void ended_early(const struct kw_redis *redis, const struct kw_redis_parser *parser,
+                        size_t n, int code, struct kw_err *err)
 {
     const struct kw_redis_reply *last = kw_redis_parser_last(parser);
-    char words[WORDS_BYTES] = "";
     bool error = last != NULL && last->type == KW_REDIS_ERROR;
 
-    return kw_err_set(err, code, "redis %s: connection ended after %zu of %zu replies%s%s",
-                      redis->name, kw_redis_parser_done(parser), n, error ? ": " : "",
-                      error ? clean(last, words) : "");
+    (void)kw_err_set(err, code, "redis %s: connection ended after %zu of %zu replies%s%s",
+                     redis->name, kw_redis_parser_done(parser), n, error ? ": " : "",
+                     error ? last->str : "");
 }
 
 /*
@@ -146,9 +134,11 @@ static int run(struct kw_redis *redis, const char *bytes, size_t len, size_t n,
     for (;;) {
         bool sending = sent < len && write_failure == 0;
         r = kw_redis_wait(redis->fd, (short)(POLLIN | (sending ? POLLOUT : 0)), deadline_ns);
-        if (r == -ETIMEDOUT)
-            return kw_err_set(err, r, "redis %s: no answer in time (%zu of %zu replies)",
-                              redis->name, kw_redis_parser_done(parser), n);
+        if (r == -ETIMEDOUT) {
+            (void)kw_err_set(err, r, "redis %s: no answer in time (%zu of %zu replies)",
+                             redis->name, kw_redis_parser_done(parser), n);
+            return r;
+        }
         if (r < 0)
             return fail(redis, err, r, "poll");
         if (sending && (r & (POLLOUT | POLLERR | POLLHUP)) != 0) {
@@ -160,11 +150,14 @@ static int run(struct kw_redis *redis, const char *bytes, size_t len, size_t n,
         }
         if ((r & (POLLIN | POLLERR | POLLHUP)) == 0)
             continue;
-        ssize_t got = wire_read(redis, redis->read_buffer, sizeof(redis->read_buffer));
+        int got = wire_read(redis);
         if (got == -EAGAIN)
             continue;
-        if (got <= 0)
-            return ended_early(redis, parser, n, got < 0 ? (int)got : -EPIPE, err);
+        if (got <= 0) {
+            r = got < 0 ? got : -EPIPE;
+            ended_early(redis, parser, n, r, err);
+            return r;
+        }
         r = kw_redis_parser_feed(parser, redis->read_buffer, (size_t)got, err);
         if (r < 0) {
             (void)kw_err_wrap(err, "redis %s", redis->name);
@@ -173,8 +166,10 @@ static int run(struct kw_redis *redis, const char *bytes, size_t len, size_t n,
         if (r > 0)
             break;
     }
-    if (sent < len)
-        return kw_err_set(err, -EPROTO, "redis %s: replies before the commands", redis->name);
+    if (sent < len) {
+        (void)kw_err_set(err, -EPROTO, "redis %s: replies before the commands", redis->name);
+        return -EPROTO;
+    }
     kw_redis_parser_take(parser, ret);
     return 0;
 }
@@ -212,7 +207,7 @@ static int authenticate(struct kw_redis *redis, uint64_t deadline_ns, struct kw_
         ssize_t n = kw_file_read_at(AT_FDCWD, redis->password_file, password, sizeof(password));
         if (n < 0)
             return kw_err_set(err, (int)n, "redis %s: password file %s: %s", redis->name,
-                              redis->password_file, strerror((int)-n));
+                              redis->password_file, strerrordesc_np((int)-n));
         password[strcspn(password, "\r\n")] = '\0';
     }
     if (user != NULL)
@@ -237,7 +232,6 @@ static int authenticate(struct kw_redis *redis, uint64_t deadline_ns, struct kw_
 static int select_db(struct kw_redis *redis, uint64_t deadline_ns, struct kw_err *err)
 {
     kw_cleanup(kw_redis_replies_free) struct kw_redis_replies replies = {0};
-    char words[WORDS_BYTES];
     char db[16];
     const char *argv[] = {"SELECT", db};
     char *command = NULL;
@@ -253,7 +247,7 @@ static int select_db(struct kw_redis *redis, uint64_t deadline_ns, struct kw_err
     kw_redis_wire_free(&command, len);
     if (r == 0 && replies.items[0].type == KW_REDIS_ERROR)
         r = kw_err_set(err, -EACCES, "redis %s: SELECT %s refused: %s", redis->name, db,
-                       clean(&replies.items[0], words));
+                       replies.items[0].str);
     return r;
 }
 
@@ -371,12 +365,10 @@ void kw_redis_discard(struct kw_redis *redis)
 static int first_error(const struct kw_redis *redis, const struct kw_redis_replies *replies,
                        struct kw_err *err)
 {
-    char words[WORDS_BYTES];
-
     for (size_t i = 0; i < replies->n; i++)
         if (replies->items[i].type == KW_REDIS_ERROR)
             return kw_err_set(err, -EREMOTEIO, "redis %s: command %zu of %zu: %s", redis->name,
-                              i + 1, replies->n, clean(&replies->items[i], words));
+                              i + 1, replies->n, replies->items[i].str);
     return 0;
 }
 

@@ -126,6 +126,6 @@ int kw_redis_connect(const struct kw_redis_url *url, const char *name, uint64_t 
 
     if (r < 0)
         return kw_err_set(err, r, "redis %s: connect: %s", name,
-                          cause != NULL ? cause : strerror(-r));
+                          cause != NULL ? cause : strerrordesc_np(-r));
     return 0;
 }

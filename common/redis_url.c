@@ -122,7 +122,7 @@ static int parse_tcp(const char *rest, struct kw_redis_url *url, struct kw_err *
 
 int kw_redis_url_parse(const char *text, struct kw_redis_url *ret, struct kw_err *err)
 {
-    kw_cleanup(kw_redis_url_free) struct kw_redis_url url = {0};
+    struct kw_redis_url url = {0};
     int r;
 
     if (text == NULL)
@@ -139,10 +139,10 @@ int kw_redis_url_parse(const char *text, struct kw_redis_url *ret, struct kw_err
     else
         r = bad(err, "scheme", "neither redis:// nor unix://");
     if (r < 0)
-        return r;
-    *ret = url;
-    url = (struct kw_redis_url){0};
-    return 0;
+        kw_redis_url_free(&url);
+    else
+        *ret = url;
+    return r;
 }
 
 void kw_redis_url_free(struct kw_redis_url *url)

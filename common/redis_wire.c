@@ -154,21 +154,21 @@ int kw_redis_parser_new(size_t n, struct kw_redis_parser **ret)
         .freeObject = free_nothing,
     };
     _Static_assert(KW_REDIS_NIL == 0, "a zeroed reply is NIL");
-    kw_cleanup(kw_redis_parser_free) struct kw_redis_parser *parser = calloc(1, sizeof(*parser));
+    struct kw_redis_parser *parser = calloc(1, sizeof(*parser));
 
     if (parser == NULL)
         return -ENOMEM;
     parser->n = n;
-    parser->items = n <= SIZE_MAX / sizeof(*parser->items)
-                        ? arena_alloc(parser, n * sizeof(*parser->items))
-                        : NULL;
-    if (parser->items == NULL)
+    if (n <= SIZE_MAX / sizeof(*parser->items))
+        parser->items = arena_alloc(parser, n * sizeof(*parser->items));
+    if (parser->items != NULL)
+        parser->reader = redisReaderCreateWithFunctions((redisReplyObjectFunctions *)&functions);
+    if (parser->reader == NULL) {
+        kw_redis_parser_free(&parser);
         return -ENOMEM;
-    parser->reader = redisReaderCreateWithFunctions((redisReplyObjectFunctions *)&functions);
-    if (parser->reader == NULL)
-        return -ENOMEM;
+    }
     parser->reader->privdata = parser;
-    *ret = KW_TAKE_PTR(parser);
+    *ret = parser;
     return 0;
 }
 
