@@ -112,7 +112,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     need(rc == 0 || why != NULL);
     if (rc == 0)
         answer(&args);
-    if (rc != -E2BIG && !is_nested_too_deep(body, size)) {
+    /* jansson drops a NUL byte behind a literal; to the scanner, no document holds one */
+    if (memchr(body, '\0', size) != NULL) {
+        need(rc < 0);
+    } else if (rc != -E2BIG && !is_nested_too_deep(body, size)) {
         bool doubled = has_double_key(body, size);
         if (rc != reference_rc)
             need(doubled && reference_rc == 0);

@@ -5,6 +5,7 @@
  * answered before.
  */
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,29 +28,31 @@ void *__wrap_realloc(void *ptr, size_t size);
 void *__wrap_reallocarray(void *ptr, size_t n, size_t size);
 
 static unsigned long allocations;
+static unsigned long fail_at; /* which allocation fails; 0: none */
+
+static bool fails(void)
+{
+    return ++allocations == fail_at;
+}
 
 void *__wrap_malloc(size_t size)
 {
-    allocations++;
-    return __real_malloc(size);
+    return fails() ? NULL : __real_malloc(size);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-    allocations++;
-    return __real_calloc(n, size);
+    return fails() ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *ptr, size_t size)
 {
-    allocations++;
-    return __real_realloc(ptr, size);
+    return fails() ? NULL : __real_realloc(ptr, size);
 }
 
 void *__wrap_reallocarray(void *ptr, size_t n, size_t size)
 {
-    allocations++;
-    return __real_reallocarray(ptr, n, size);
+    return fails() ? NULL : __real_reallocarray(ptr, n, size);
 }
 
 static const struct ext_policy policy = {
@@ -218,6 +221,43 @@ static void test_steady_state_allocates_nothing(void **state)
     assert_true(before > 0); /* the counter counts */
 }
 
+/* Whichever allocation fails, the request is refused in the form of its verb, and the next one is
+ * answered. */
+static void test_out_of_memory(void **state)
+{
+    struct fixture *f = *state;
+    size_t len;
+    kw_cleanup_free char *body = large_body(3000, &len);
+
+    assert_non_null(body);
+    for (unsigned verb = 0; verb < EXT_VERB__MAX; verb++) {
+        unsigned refused = 0;
+        bool hit = true;
+        for (unsigned long n = 1; hit; n++) {
+            struct ext_service fresh;
+            struct kw_buf out = {0};
+            assert_int_equal(ext_service_init(&fresh, 1, &policy), 0);
+            allocations = 0;
+            fail_at = n;
+            unsigned status =
+                ext_service_answer(&fresh, (enum ext_verb)verb, f->snapshot, 0, body, len, &out);
+            hit = allocations >= n;
+            fail_at = 0;
+            bool said =
+                status == 200 && strstr(out.data, "\"Error\":\"kwatt: out of memory") != NULL;
+            assert_true(hit ? status == 503 || said : status == 200 && !said);
+            refused += hit;
+            kw_buf_reset(&out);
+            assert_int_equal(
+                ext_service_answer(&fresh, (enum ext_verb)verb, f->snapshot, 0, body, len, &out),
+                200);
+            kw_buf_free(&out);
+            ext_service_clear(&fresh);
+        }
+        assert_true(refused > 0);
+    }
+}
+
 static void test_large_and_deep(void **state)
 {
     struct fixture *f = *state;
@@ -358,6 +398,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_exempt_pods, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_statuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_steady_state_allocates_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_out_of_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_large_and_deep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fixtures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_recordings, set_up, tear_down),
