@@ -14,14 +14,12 @@
  * the last one. A bare LF, a NUL inside a line, a folded line (which libmicrohttpd copies
  * elsewhere) and a nameless line all break that arithmetic.
  *
- * One case leaves the same bytes as a proper end and cannot be told apart: the last header line
- * ended by a bare LF (or CR LF), then a line of ':' alone ended by CR LF (or a bare LF), since "LF
- * : CR LF" and "CR LF CR LF" are both four NULs afterwards. What follows is then read as a body of
- * the given length or as the next request, so nothing is read twice; a proxy that passes a bare LF
- * inside a value is needed to make use of it.
+ * What leaves the same bytes as a proper head cannot be told apart: a NUL beside a line end, and a
+ * lone ':' as the last line where one of the two line ends around it is a bare LF ("LF : CR LF" and
+ * "CR LF CR LF" are both four NULs afterwards). What follows is then read as the body or the next
+ * request, never twice; a proxy that passes bare LFs or NULs inside a value is needed to make use
+ * of it.
  */
-
-/* Layout of 0.9.75 and 0.9.76; later versions check all this themselves when they are asked to. */
 
 static bool is_token_byte(unsigned char c)
 {
@@ -63,7 +61,8 @@ void kw_http_framing_begin(struct kw_http_framing *framing, const char *head, si
     *framing = (struct kw_http_framing){.next = version + strlen(version) + 2,
                                         .head_end = head + head_size};
     /* one blank each between method, target and version, and no NUL inside any */
-    framing->malformed = target != head + strlen(head) + 1 || version != target + target_len + 1;
+    framing->malformed = !is_name(head, strlen(head)) || target != head + strlen(head) + 1 ||
+                         version != target + target_len + 1;
 }
 
 void kw_http_framing_header(struct kw_http_framing *framing, const char *key, size_t key_len,
@@ -88,10 +87,19 @@ void kw_http_framing_header(struct kw_http_framing *framing, const char *key, si
     }
 }
 
+/* Whether the last value is followed by CR LF CR LF, all overwritten, and nothing else. */
+static bool ends_properly(const struct kw_http_framing *framing)
+{
+    static const char overwritten[4] = {0};
+
+    return framing->next + 2 == framing->head_end &&
+           memcmp(framing->next - 2, overwritten, sizeof(overwritten)) == 0;
+}
+
 unsigned kw_http_framing_verdict(const struct kw_http_framing *framing, bool needs_length,
                                  bool http_1_0)
 {
-    if (framing->malformed || framing->next + 2 != framing->head_end)
+    if (framing->malformed || !ends_properly(framing))
         return 400;
     if (framing->chunked && (framing->length != NULL || http_1_0))
         return 400;

@@ -42,6 +42,7 @@ static void test_ambiguous_framing_is_refused(void **state)
         {"400", "GET /healthz HTTP/1.1\r\nHost: x\n: v\nA: b\r\n\r\n"},
         {"400", "GET /healthz HTTP/1.1\nHost: x\n:\r\nA: b\r\n\r\n"},
         {"400", "GET /healthz HTTP/1.1\r\nHost:\r\n:\r\n\r\n"},
+        {"400", "GET /healthz HTTP/1.1\r\nHost: x\n:n\nA: b\r\n\r\n"},
         {"400", "GET /healthz HTTP/1.1\r\nHost x\r\n\r\n"},
         {"400", "GET /healthz HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n"},
         {"400", "GET /healthz HTTP/1.1\r\nHost: x\r\n\tContent-Length: 5\r\n\r\nhello"},

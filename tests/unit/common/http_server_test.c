@@ -246,6 +246,60 @@ static void test_bad_limits_are_named(void **state)
     assert_null(server);
 }
 
+/** Where the buffers of a connection lay, request by request. */
+struct places {
+    const char *body[8];
+    const char *answer[8];
+    unsigned n;
+};
+
+static void note_places(void *user, const struct kw_http_request *request,
+                        struct kw_http_response *response)
+{
+    struct places *places = user;
+
+    (void)kw_buf_add(response->body, request->body, request->body_len);
+    if (places->n < KW_ARRAY_SIZE(places->body)) {
+        places->body[places->n] = request->body;
+        places->answer[places->n] = response->body->data;
+    }
+    places->n++;
+}
+
+/* A steady stream of requests allocates nothing of ours: the buffers stay where they are. */
+static void test_buffers_are_kept_between_requests(void **state)
+{
+    struct places places = {0};
+    const struct kw_http_route routes[] = {{"POST", "/x", note_places, &places}};
+    struct kw_http_server_conf conf = {.listen = "127.0.0.1:0",
+                                       .threads = 1,
+                                       .max_body_bytes = 1u << 20,
+                                       .max_header_bytes = 4096,
+                                       .timeout_s = 60,
+                                       .max_connections = 4,
+                                       .routes = routes,
+                                       .n_routes = 1};
+    struct kw_http_server *server = NULL;
+    struct kw_buf requests = {0};
+    struct kw_buf answer = {0};
+
+    (void)state;
+    assert_int_equal(kw_http_server_start(&conf, &server, NULL), 0);
+    for (unsigned i = 0; i < 6; i++)
+        (void)kw_buf_addf(
+            &requests, "POST /x HTTP/1.1\r\nConnection: %s\r\nContent-Length: 5000\r\n\r\n%05000u",
+            i == 5 ? "close" : "keep-alive", i);
+    kwt_http_exchange(server, requests.data, requests.len, &answer);
+    assert_int_equal(places.n, 6);
+    for (unsigned i = 1; i < places.n; i++) {
+        assert_ptr_equal(places.body[i], places.body[0]);
+        assert_ptr_equal(places.answer[i], places.answer[0]);
+    }
+    kw_buf_free(&requests);
+    kw_buf_free(&answer);
+    kw_http_server_free(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_unix_sockets),
         cmocka_unit_test(test_stopping_lets_answers_end),
         cmocka_unit_test(test_bad_limits_are_named),
+        cmocka_unit_test(test_buffers_are_kept_between_requests),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
