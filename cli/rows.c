@@ -136,7 +136,8 @@ static struct cli_row make_row(const struct kw_pod_record *pod, const struct kw_
 }
 
 int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *before,
-                  const struct kw_advice *advices, size_t n_advices, struct cli_row **ret)
+                  const struct kw_advice *advices, size_t n_advices, struct cli_row **ret,
+                  size_t *ret_n)
 {
     int rc = 0;
     bool comparable = cli_rows_comparable(view, before);
@@ -147,6 +148,7 @@ int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *be
     kw_cleanup_free const void **advice_index =
         sorted_index(advices, n_advices, sizeof(struct kw_advice), compare_advices, &rc);
     struct cli_row *rows = calloc(view->n_pods + 1, sizeof(*rows));
+    size_t n = 0;
 
     if (rc < 0 || rows == NULL) {
         free(rows);
@@ -154,6 +156,8 @@ int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *be
     }
     for (size_t i = 0; i < view->n_pods; i++) {
         const struct kw_pod_record *pod = &view->pods[i];
+        if (pod->ended_unix_ms != 0 && pod->active_uj == 0)
+            continue;
         const struct kw_pod_record *const *match =
             n_before > 0 ? bsearch(&pod, old, n_before, sizeof(void *), compare_records) : NULL;
         const struct kw_advice *const *advice =
@@ -164,11 +168,13 @@ int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *be
         int64_t since_ms = comparable ? before->sample.t_unix_ms : (int64_t)view->sample.epoch;
         if (match == NULL && pod->started_unix_ms > since_ms && !comparable)
             since_ms = pod->started_unix_ms;
-        rows[i] = make_row(pod, match != NULL ? *match : NULL, since_ms);
+        rows[n] = make_row(pod, match != NULL ? *match : NULL, since_ms);
         if (advice != NULL)
-            add_advice(&rows[i], *advice);
+            add_advice(&rows[n], *advice);
+        n++;
     }
     *ret = rows;
+    *ret_n = n;
     return 0;
 }
 

@@ -59,9 +59,14 @@ bool cli_rows_comparable(const struct kw_node_view *view, const struct kw_node_v
 struct cli_summary cli_summary_make(const struct kw_node_view *view,
                                     const struct kw_node_view *before);
 
-/** @param ret view->n_pods rows in the view's order; caller frees. @return 0 or -ENOMEM. */
+/**
+ * Rows in the view's order. An ended workload that drew nothing is left out: a busy machine has
+ * hundreds.
+ * @param ret caller frees. @return 0 or -ENOMEM.
+ */
 int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *before,
-                  const struct kw_advice *advices, size_t n_advices, struct cli_row **ret);
+                  const struct kw_advice *advices, size_t n_advices, struct cli_row **ret,
+                  size_t *ret_n);
 
 /** Largest first (names: ascending); equal ones by name and id. */
 void cli_rows_sort(struct cli_row *rows, size_t n, enum cli_sort sort);

@@ -247,9 +247,7 @@ void cli_table_summary(struct kw_buf *out, const struct cli_summary *summary,
     add_text_line(out, line.data != NULL ? line.data : "", style);
     kw_buf_free(&line);
     if (summary->estimated)
-        add_text_line(
-            out, "No power meter: watts are estimated from the CPU's class (kwatt check says why).",
-            style);
+        add_text_line(out, "Watts are estimated: no power meter (kwatt check).", style);
 }
 
 /** What a node's line says of its meter. */
@@ -272,7 +270,7 @@ void cli_table_nodes(struct kw_buf *out, const struct cli_node_line *nodes, size
 {
     static const char *const titles[] = {"WATTS", "IDLE", "ACTIVE", "CORES", "RUNNING"};
     const unsigned number_width = 7; /* "RUNNING" and 9999.99 */
-    const unsigned meter_width = 17; /* "model (estimated)" */
+    const unsigned meter_width = 20; /* "model (silent 999 s)" */
     const unsigned fixed =
         (unsigned)KW_ARRAY_SIZE(titles) * (number_width + GAP) + meter_width + GAP;
     unsigned name_width = style->columns > fixed + 8 ? style->columns - fixed : 8;

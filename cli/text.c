@@ -139,7 +139,7 @@ void cli_text_watts(char out[CLI_NUMBER_MAX], uint64_t mw)
 {
     double watts = (double)mw / 1e3;
 
-    (void)snprintf(out, CLI_NUMBER_MAX, watts < 1000 ? "%.2f" : "%.1f", watts);
+    (void)snprintf(out, CLI_NUMBER_MAX, watts < 999.995 ? "%.2f" : "%.1f", watts);
 }
 
 void cli_text_cores(char out[CLI_NUMBER_MAX], uint64_t mcpu)

@@ -198,7 +198,7 @@ static int read_from_agent(struct top *top, struct reading *ret, struct kw_err *
         (void)snprintf(cause, sizeof(cause), "%.255s", err->text);
         return kw_err_set(
             err, rc,
-            "no agent answers at %.100s: %s\nStart one with kwatt up, or name another with "
+            "no agent answers at %.100s: %s; start one with kwatt up, or name another with "
             "--agent URL, or a cluster's Redis with --redis URL",
             top->agent_name, cause);
     }
@@ -284,16 +284,17 @@ static int show_workloads(struct top *top)
     struct cli_summary summary = cli_summary_make(view, before);
     struct cli_row *table = NULL;
     struct kw_buf text = {0};
-    int rc = cli_rows_make(view, before, top->now.advices.items, top->now.advices.n, &table);
+    size_t n = 0;
+    int rc = cli_rows_make(view, before, top->now.advices.items, top->now.advices.n, &table, &n);
 
     if (rc < 0)
         return rc;
     style.rows = cli_screen_rows(&top->screen, OTHER_LINES);
-    cli_rows_sort(table, view->n_pods, (enum cli_sort)top->settings.sort);
+    cli_rows_sort(table, n, (enum cli_sort)top->settings.sort);
     cli_table_summary(&text, &summary, &style);
     if (before == NULL)
         (void)kw_buf_adds(&text, "(watts and cores are means since the agent's start)\n");
-    cli_table_workloads(&text, table, view->n_pods, &style);
+    cli_table_workloads(&text, table, n, &style);
     cli_screen_draw(&top->screen, &text);
     kw_buf_free(&text);
     free(table);

@@ -77,14 +77,15 @@ static void show(struct cli_up *up, const struct kw_node_view *before, bool foot
     struct cli_table_style style = cli_screen_style(&up->screen);
     struct cli_summary summary = cli_summary_make(&up->view, before);
     struct cli_row *rows = NULL;
+    size_t n = 0;
     struct kw_buf text = {0};
 
     style.rows = cli_screen_rows(&up->screen, OTHER_LINES);
-    if (cli_rows_make(&up->view, before, up->advices.items, up->advices.n, &rows) < 0)
+    if (cli_rows_make(&up->view, before, up->advices.items, up->advices.n, &rows, &n) < 0)
         return;
-    cli_rows_sort(rows, up->view.n_pods, (enum cli_sort)up->settings.sort);
+    cli_rows_sort(rows, n, (enum cli_sort)up->settings.sort);
     cli_table_summary(&text, &summary, &style);
-    cli_table_workloads(&text, rows, up->view.n_pods, &style);
+    cli_table_workloads(&text, rows, n, &style);
     if (footer)
         add_footer(up, &text);
     cli_screen_draw(&up->screen, &text);

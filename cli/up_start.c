@@ -48,7 +48,7 @@ static int lock_folder(struct cli_up *up, struct kw_err *err)
         return kw_err_set(
             err, rc,
             "another kwatt up is running with this state folder: pid %d, agent %.60s, extender "
-            "%.60s, recommender %.60s\nTo stop it: kill %d\nTo run a second one beside it: give "
+            "%.60s, recommender %.60s; to stop it: kill %d; to run a second one beside it: give "
             "--state-dir and other ports",
             (int)other.pid, other.agent, other.extender, other.recommender, (int)other.pid);
     return rc;
