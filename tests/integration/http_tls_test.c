@@ -25,6 +25,7 @@ extern char **environ;
 struct fixture {
     char folder[32];
     char *ca, *other_ca, *client_cert, *client_key; /* PEM */
+    pid_t running;                                  /* a server that a failed test left behind */
 };
 
 /** A running openssl s_server. */
@@ -152,6 +153,10 @@ static int teardown(void **state)
     static const char *const kinds[] = {"key", "pem", "csr", "ext", "srl"};
     struct fixture *f = *state;
 
+    if (f->running > 0) {
+        (void)kill(f->running, SIGKILL);
+        (void)waitpid(f->running, NULL, 0);
+    }
     for (size_t i = 0; i < KW_ARRAY_SIZE(stems) * KW_ARRAY_SIZE(kinds); i++) {
         char path[128];
 
@@ -169,7 +174,7 @@ static int teardown(void **state)
 }
 
 /* Starts a server on a free port, which it prints. */
-static struct tls_server serve(const struct fixture *f, const char *cert, const char *options)
+static struct tls_server serve(struct fixture *f, const char *cert, const char *options)
 {
     struct tls_server server = {0};
     char line[256];
@@ -181,6 +186,7 @@ static struct tls_server serve(const struct fixture *f, const char *cert, const 
                    cert, options);
     server.pid = spawn_openssl(f->folder, line, fds[1]);
     assert_true(server.pid > 0);
+    f->running = server.pid;
     (void)close(fds[1]);
     server.out = fds[0];
     FILE *out = fdopen(dup(fds[0]), "r");
@@ -197,8 +203,9 @@ static struct tls_server serve(const struct fixture *f, const char *cert, const 
     return server;
 }
 
-static void stop(struct tls_server *server)
+static void stop(struct fixture *f, struct tls_server *server)
 {
+    f->running = 0;
     (void)kill(server->pid, SIGKILL);
     (void)waitpid(server->pid, NULL, 0);
     (void)close(server->out);
@@ -230,7 +237,7 @@ static int get(const struct tls_server *server, const struct kw_http_client_conf
 
 static void test_the_named_authority_is_trusted_alone(void **state)
 {
-    const struct fixture *f = *state;
+    struct fixture *f = *state;
     struct tls_server server = serve(f, "server", "");
     struct kw_err err = {0};
     char path[64];
@@ -254,12 +261,12 @@ static void test_the_named_authority_is_trusted_alone(void **state)
     assert_int_equal(
         get(&server, &(struct kw_http_client_conf){.ca_pem = "no certificate"}, "127.0.0.1", &err),
         -EPROTO);
-    stop(&server);
+    stop(f, &server);
 }
 
 static void test_the_name_is_verified(void **state)
 {
-    const struct fixture *f = *state;
+    struct fixture *f = *state;
     struct tls_server server = serve(f, "named", "");
     struct kw_err err = {0};
 
@@ -275,12 +282,12 @@ static void test_the_name_is_verified(void **state)
         get(&server, &(struct kw_http_client_conf){.ca_pem = f->ca, .server_name = "other.test"},
             "127.0.0.1", &err),
         -EPROTO);
-    stop(&server);
+    stop(f, &server);
 }
 
 static void test_client_certificates(void **state)
 {
-    const struct fixture *f = *state;
+    struct fixture *f = *state;
     struct tls_server server = serve(f, "server", " -Verify 1 -verify_return_error -CAfile ca.pem");
     struct kw_err err = {0};
     char cert[64];
@@ -307,18 +314,18 @@ static void test_client_certificates(void **state)
                          "127.0.0.1", &err),
                      -EPROTO);
     assert_null(strstr(err.text, "hunter2"));
-    stop(&server);
+    stop(f, &server);
 }
 
 static void test_old_protocols_are_refused(void **state)
 {
-    const struct fixture *f = *state;
+    struct fixture *f = *state;
     struct tls_server server = serve(f, "server", " -tls1_1 -cipher DEFAULT@SECLEVEL=0");
     struct kw_err err = {0};
 
     assert_int_equal(
         get(&server, &(struct kw_http_client_conf){.ca_pem = f->ca}, "127.0.0.1", &err), -EPROTO);
-    stop(&server);
+    stop(f, &server);
 }
 
 int main(void)
