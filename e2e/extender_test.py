@@ -66,6 +66,20 @@ class WithRedis(Case):
 
         wait_for("an old sample is not placed by", placed)
 
+    def test_redis_hangs(self):
+        self.redis.start()
+
+        def placed():
+            self.publish("cheap", 1000, 60)
+            self.publish("dear", 1000, 180)
+            return self.extender.scores("dear", "cheap") == [0, 10]
+
+        wait_for("nodes are scored", placed)
+        self.redis.process.send_signal(signal.SIGSTOP)
+        wait_for("nodes are neutral", lambda: self.extender.scores("dear", "cheap") == [5, 5])
+        wait_for("the hanging Redis is noticed", lambda: self.extender.metric("kwatt_extender_redis_up") == 0)
+        # tearDown stops the extender while Redis still hangs
+
     def test_hostile_records(self):
         self.redis.start()
         call = self.redis.call

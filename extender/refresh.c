@@ -16,6 +16,8 @@
 #include "extender/refresh.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -37,6 +39,7 @@ struct ext_refresh {
     struct kw_redis *redis;
     uint64_t seed;
     struct kw_sample *scratch;
+    _Atomic bool cancelled;
 };
 
 /** State of one refresh. */
@@ -88,6 +91,11 @@ const char *ext_refresh_name(const struct ext_refresh *refresh)
     return kw_redis_name(refresh->redis);
 }
 
+void ext_refresh_cancel(struct ext_refresh *refresh)
+{
+    refresh->cancelled = true;
+}
+
 /** Takes one record's reply: an array of sample and curve. @return 0 or -ENOMEM. */
 static int take_reply(struct work *work, struct ext_record *record,
                       const struct kw_redis_reply *reply)
@@ -126,6 +134,8 @@ static int read_batch(struct work *work, struct kw_err *err)
 
     if (work->n_batch == 0)
         return 0;
+    if (work->refresh->cancelled)
+        return -ECANCELED;
     for (size_t i = 0; i < work->n_batch && rc == 0; i++) {
         (void)kw_key_node(work->key, work->batch[i].name);
         rc = kw_redis_queue_texts(redis, "HMGET", work->key, KW_FIELD_SAMPLE, KW_FIELD_CURVE,
@@ -204,7 +214,8 @@ static int run(struct work *work, struct kw_err *err)
 {
     struct kw_redis_replies index;
     uint64_t total = 0;
-    int rc = read_index(work->refresh->redis, &index, &total, err);
+    int rc = work->refresh->cancelled ? -ECANCELED
+                                      : read_index(work->refresh->redis, &index, &total, err);
 
     if (rc < 0)
         return rc;

@@ -31,11 +31,16 @@ void ext_refresh_free(struct ext_refresh **refresh);
  * costs a line of the index and nothing else.
  * @param before the last snapshot made by this object, or NULL.
  * @param ret untouched on failure.
- * @return 0; -errno of Redis as kw_redis_exec; -EREMOTEIO where it answers with an error; -ENOMEM.
+ * @return 0; -errno of Redis as kw_redis_exec; -EREMOTEIO where it answers with an error;
+ * -ECANCELED; -ENOMEM.
  */
 int ext_refresh_once(struct ext_refresh *refresh, const struct ext_snapshot *before,
                      const struct ext_instant *now, struct ext_refresh_result *ret,
                      struct kw_err *err);
+
+/** From any thread: the refresh at hand ends (-ECANCELED) after the round trip at hand, later ones
+ * at once. */
+void ext_refresh_cancel(struct ext_refresh *refresh);
 
 /** As kw_redis_name. */
 const char *ext_refresh_name(const struct ext_refresh *refresh);

@@ -64,8 +64,8 @@ static void refresh_failed(struct ext_state *state, int rc, const struct kw_err 
 {
     struct ext_stats *stats = &state->service.stats;
 
-    if (rc == -EAGAIN)
-        return; /* the back-off lasts: nothing was tried */
+    if (rc == -EAGAIN || rc == -ECANCELED)
+        return; /* the back-off lasts and nothing was tried, or the program is stopping */
     stats->redis_failures++;
     stats->redis_up = false;
     if (state->reader.was_up)
@@ -234,6 +234,7 @@ void ext_state_free(struct ext_state **state)
         return;
     kw_http_server_free(&s->server);
     if (s->reader.started) {
+        ext_refresh_cancel(s->reader.refresh);
         kw_loop_stop(s->reader.loop, 0);
         (void)pthread_join(s->reader.thread, NULL);
     }
