@@ -22,6 +22,7 @@ struct cli_findings {
     struct cli_finding *items;
 };
 
+/** Frees all; leaves *findings zeroed. */
 void cli_findings_clear(struct cli_findings *findings);
 
 /** Adds one; texts are copied. @return 0 or -ENOMEM. */

@@ -93,7 +93,7 @@ int cli_source_advices(struct kw_redis *redis, const char *node, struct cli_advi
 {
     char key[KW_KEY_MAX];
     kw_cleanup(kw_redis_replies_free) struct kw_redis_replies replies = {0};
-    const struct kw_redis_reply *reply;
+    const struct kw_redis_reply *reply = NULL;
     struct cli_advices advices = {0};
     int rc = kw_key_advice(key, node);
 
@@ -134,7 +134,7 @@ static int compare_texts(const void *a, const void *b)
 int cli_source_nodes(struct kw_redis *redis, struct cli_names *ret, struct kw_err *err)
 {
     kw_cleanup(kw_redis_replies_free) struct kw_redis_replies replies = {0};
-    const struct kw_redis_reply *reply;
+    const struct kw_redis_reply *reply = NULL;
     struct cli_names names = {0};
     int rc = kw_redis_queue_texts(redis, "ZRANGE", KW_KEY_NODES, "0", "-1", NULL);
 

@@ -31,19 +31,24 @@ struct cli_advices {
     struct kw_advice *items;
 };
 
+/** Frees all; leaves *advices zeroed. */
 void cli_advices_clear(struct cli_advices *advices);
 
 /** Reads the advices of a node. @return 0 or -errno with the cause. */
 int cli_source_advices(struct kw_redis *redis, const char *node, struct cli_advices *ret,
                        struct kw_err *err);
 
-/** Names of the nodes that ever published; sorted. Free with cli_names_clear. */
+/** Names of nodes. */
 struct cli_names {
     size_t n;
     char **items;
 };
 
+/** Frees all; leaves *names zeroed. */
 void cli_names_clear(struct cli_names *names);
+
+/** Names of the nodes that ever published, sorted; names that are no node names are passed over.
+ * @return 0 or -errno with the cause. */
 int cli_source_nodes(struct kw_redis *redis, struct cli_names *ret, struct kw_err *err);
 
 /**

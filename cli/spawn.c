@@ -105,7 +105,7 @@ int cli_spawn_capture(char *const *argv, char *const *envp, unsigned timeout_ms,
 {
     uint64_t deadline_ns = kw_now_ns() + timeout_ms * KW_NS_PER_MS;
     int ends[2], rc, status = 0;
-    pid_t pid;
+    pid_t pid = -1;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -errno;

@@ -137,9 +137,8 @@ void cli_text_fit(struct kw_buf *out, const char *text, unsigned width, int righ
 
 void cli_text_watts(char out[CLI_NUMBER_MAX], uint64_t mw)
 {
-    double watts = (double)mw / 1e3;
-
-    (void)snprintf(out, CLI_NUMBER_MAX, watts < 999.995 ? "%.2f" : "%.1f", watts);
+    /* 999995 mW would print as 1000.00 */
+    (void)snprintf(out, CLI_NUMBER_MAX, mw < 999995 ? "%.2f" : "%.1f", (double)mw / 1e3);
 }
 
 void cli_text_cores(char out[CLI_NUMBER_MAX], uint64_t mcpu)

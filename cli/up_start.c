@@ -174,7 +174,7 @@ static int add_redis_options(struct cli_child *child, const struct cli_up_settin
     return rc;
 }
 
-static int agent_options(struct cli_up *up, struct cli_child *child)
+static int add_agent_options(struct cli_up *up, struct cli_child *child)
 {
     const struct cli_up_settings *settings = &up->settings;
     const struct {
@@ -240,7 +240,7 @@ static int prepare_programs(struct cli_up *up, struct kw_err *err)
             "install it beside kwatt",
             own_dir);
     if (rc == 0)
-        rc = agent_options(up, up->agent);
+        rc = add_agent_options(up, up->agent);
     if (rc == 0) {
         rc = prepare_program(up, own_dir, "kwatt-extender", up->running.extender, &extender);
         if (rc == -ENOENT) {
