@@ -9,7 +9,7 @@
  * Approach: the scheduler's own switch event. Each CPU has a slot {key, since}; the switch computes
  * the key of the task that comes in, and only where it differs from the slot's is the slice closed:
  * one clock read, one hash look-up, one addition. Threads of one container that follow each other
- * cost three loads and a comparison. Idle has a key of its own that is never in the map.
+ * cost four loads. Idle has a key of its own that is never in the map.
  *
  * Invariants: at any moment on-CPU time since attach = map + open slices; `flush`, which user space
  * runs on each busy CPU before it reads, closes the open ones. A slot is touched only by its own
@@ -23,7 +23,7 @@
  * unless somebody put them into a cgroup, as KVM does with its vhost workers: these belong to the
  * machine they work for. A task that moves itself to another cgroup (a shell that writes its pid, a
  * runtime's init) is charged there at once; one that is moved while it runs on another CPU, from
- * its next switch or flush on.
+ * the next flush, or switch to another cgroup, on.
  *
  * Time is bpf_ktime_get_ns (CLOCK_MONOTONIC): it stands still while the machine sleeps.
  */
@@ -143,13 +143,19 @@ static __always_inline void enter(__u64 key, const bool always)
 }
 
 /* Arguments of sched_switch: preempt, prev, next; later kernels append to them. */
+#define PREV_TASK 1
 #define NEXT_TASK 2
 
 SEC("tp_btf/sched_switch")
 int switch_btf(__u64 *ctx)
 {
+    struct task_struct *prev = (void *)ctx[PREV_TASK];
     struct task_struct *next = (void *)ctx[NEXT_TASK];
 
+    /* Threads of one container that follow each other: nothing to do, and nothing else to look at.
+     * Idle tasks share the set of the root, but are not the system. */
+    if (prev->cgroups == next->cgroups && prev->pid != 0 && next->pid != 0)
+        return 0;
     enter(key_of(next, true), false);
     return 0;
 }

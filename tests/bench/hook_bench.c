@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the accounting costs: per context switch, by the kernel's own run_time_ns / run_cnt, beside
+ * an empty program that is attached at the same time and sees the same switches; and per reading of
+ * 1000 cgroups.
+ *
+ * Load: two processes on one CPU that hand a byte back and forth over two pipes, so that nearly
+ * every switch is between them: in cgroups of their own (each switch closes a slice), or in the
+ * same one (no switch does). The kinds of load alternate, and the median of the rounds counts,
+ * since the machine is shared. Both numbers include the statistics' own two clock reads.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bpf/hook_empty.skel.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "node-agent/accounting.h"
+#include "tests/support/cgroup_rig.h"
+
+#define ROUNDS 9
+#define HAND_OVERS \
+    60000 /* a round: some 0.3 s, and far more switches than the rest of the machine */
+#define READ_CGROUPS 1000
+#define READINGS     31
+#define SKIPPED      77
+
+/* The reasons are in design/measurement: 20 000 switches a second then cost half a percent of a
+ * CPU. */
+#define BOUND_DIFFERENT "3.2"
+#define BOUND_SAME      "1.2"
+#define BOUND_READ_US   "300"
+
+/* Time and runs of one program. */
+struct cost {
+    int fd;
+    uint64_t run_ns, runs;
+};
+
+enum load { DIFFERENT, SAME, LOADS };
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof(*values), compare_doubles);
+    return values[n / 2];
+}
+
+/* @return nanoseconds a run since the last call; negative on error. */
+static double cost_step(struct cost *cost)
+{
+    struct bpf_prog_info info = {0};
+    uint32_t len = sizeof(info);
+
+    if (bpf_obj_get_info_by_fd(cost->fd, &info, &len) < 0)
+        return -1;
+    uint64_t runs = info.run_cnt - cost->runs;
+    uint64_t run_ns = info.run_time_ns - cost->run_ns;
+    cost->runs = info.run_cnt;
+    cost->run_ns = info.run_time_ns;
+    return runs > 0 ? (double)run_ns / (double)runs : -1;
+}
+
+/* The newest program of that name: the one that was loaded a moment ago. */
+static int find_program(const char *name)
+{
+    int found = -1;
+
+    for (uint32_t id = 0; bpf_prog_get_next_id(id, &id) == 0;) {
+        struct bpf_prog_info info = {0};
+        uint32_t len = sizeof(info);
+        int fd = bpf_prog_get_fd_by_id(id);
+        if (fd < 0)
+            continue;
+        if (bpf_obj_get_info_by_fd(fd, &info, &len) == 0 && strcmp(info.name, name) == 0) {
+            if (found >= 0)
+                (void)close(found);
+            found = fd;
+        } else {
+            (void)close(fd);
+        }
+    }
+    return found;
+}
+
+static bool pin(void)
+{
+    cpu_set_t all, one;
+
+    if (sched_getaffinity(0, sizeof(all), &all) < 0)
+        return false;
+    for (size_t cpu = CPU_SETSIZE; cpu-- > 0;) {
+        if (!CPU_ISSET(cpu, &all))
+            continue;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        return sched_setaffinity(0, sizeof(one), &one) == 0;
+    }
+    return false;
+}
+
+static pid_t start_player(const struct kwt_cgroup *cgroup, int in, int out, bool first)
+{
+    pid_t pid = fork();
+    char byte = 0;
+
+    if (pid != 0)
+        return pid;
+    if (kwt_cgroup_enter(cgroup) < 0 || !pin() || (first && write(out, &byte, 1) != 1))
+        _exit(1);
+    for (int i = 0; i < HAND_OVERS; i++) {
+        if (read(in, &byte, 1) != 1)
+            _exit(1);
+        /* the last byte has no reader any more */
+        if ((i + 1 < HAND_OVERS || !first) && write(out, &byte, 1) != 1)
+            _exit(1);
+    }
+    _exit(0);
+}
+
+static bool play(const struct kwt_cgroup *one, const struct kwt_cgroup *two)
+{
+    int there[2], back[2];
+    int status[2] = {1, 1};
+
+    if (pipe(there) < 0)
+        return false;
+    if (pipe(back) < 0) {
+        (void)close(there[0]);
+        (void)close(there[1]);
+        return false;
+    }
+    pid_t pids[2] = {start_player(one, back[0], there[1], true),
+                     start_player(two, there[0], back[1], false)};
+    for (int i = 0; i < 2; i++) {
+        (void)close(there[i]);
+        (void)close(back[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (pids[i] > 0)
+            (void)waitpid(pids[i], &status[i], 0);
+    }
+    return status[0] == 0 && status[1] == 0;
+}
+
+static void print_ratio(const char *name, double value_ns, double empty_ns, const char *bound)
+{
+    (void)printf("{\"name\":\"%s\",\"value\":%.1f,\"unit\":\"ns\",\"reference\":{\"name\":"
+                 "\"empty program\",\"value\":%.1f},\"ratio\":%.3f,\"bound\":%s,\"better\":"
+                 "\"lower\"}\n",
+                 name, value_ns, empty_ns, value_ns / empty_ns, bound);
+}
+
+static int measure_switches(bool v1, const char *const names[LOADS],
+                            const char *const bounds[LOADS], struct cost *ours, struct cost *empty)
+{
+    struct kwt_cgroup cgroups[2];
+    double ours_ns[LOADS][ROUNDS], empty_ns[LOADS][ROUNDS], ratios[LOADS][ROUNDS];
+    bool ok = true;
+
+    kwt_cgroup_make(&cgroups[0], v1, "one");
+    kwt_cgroup_make(&cgroups[1], v1, "two");
+    for (int round = 0; ok && round < ROUNDS; round++) {
+        for (int load = 0; ok && load < LOADS; load++) {
+            (void)cost_step(ours);
+            (void)cost_step(empty);
+            ok = play(&cgroups[0], &cgroups[load == SAME ? 0 : 1]);
+            ours_ns[load][round] = cost_step(ours);
+            empty_ns[load][round] = cost_step(empty);
+            ok = ok && ours_ns[load][round] > 0 && empty_ns[load][round] > 0;
+            ratios[load][round] = ours_ns[load][round] / empty_ns[load][round];
+        }
+    }
+    for (int load = 0; ok && load < LOADS; load++) {
+        double ratio = median(ratios[load], ROUNDS);
+        double reference_ns = median(empty_ns[load], ROUNDS);
+        (void)median(ours_ns[load], ROUNDS);
+        print_ratio(names[load], ratio * reference_ns, reference_ns, bounds[load]);
+    }
+    kwt_cgroup_remove(&cgroups[0]);
+    kwt_cgroup_remove(&cgroups[1]);
+    if (!ok)
+        (void)fprintf(stderr, "hook_bench: the load failed: %s\n", strerror(errno));
+    return ok ? 0 : 1;
+}
+
+/* One process that runs a moment in each. */
+static bool visit(const struct kwt_cgroup *cgroups, size_t n)
+{
+    int status = 1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        for (size_t i = 0; i < n; i++) {
+            if (kwt_cgroup_enter(&cgroups[i]) < 0)
+                _exit(1);
+            (void)sched_yield();
+        }
+        _exit(0);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* Median time of a reading. @return microseconds; negative on error. */
+static double time_readings(const struct agent_accounting_ops *ops, void *self, size_t at_least)
+{
+    struct agent_usage usage = {0};
+    double us[READINGS];
+    bool ok = true;
+
+    for (int i = 0; ok && i < READINGS; i++) {
+        uint64_t from_ns = kw_now_ns();
+        ok = ops->read(self, &usage) == 0;
+        us[i] = (double)(kw_now_ns() - from_ns) / 1000;
+        ok = ok && usage.n >= at_least;
+    }
+    agent_usage_free(&usage);
+    return ok ? median(us, READINGS) : -1;
+}
+
+static int measure_reading(void *ebpf, const struct agent_accounting_conf *conf, bool v1)
+{
+    struct kwt_cgroup *cgroups = calloc(READ_CGROUPS, sizeof(*cgroups));
+    struct kw_err err = {0};
+    void *files = NULL;
+
+    if (cgroups == NULL)
+        return 1;
+    for (size_t i = 0; i < READ_CGROUPS; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "read%zu", i);
+        kwt_cgroup_make(&cgroups[i], v1, name);
+    }
+    bool ok =
+        visit(cgroups, READ_CGROUPS) && agent_accounting_cgroup_files.open(conf, &files, &err) == 0;
+    double ebpf_us = ok ? time_readings(&agent_accounting_ebpf, ebpf, READ_CGROUPS) : -1;
+    double files_us = ok ? time_readings(&agent_accounting_cgroup_files, files, 1) : -1;
+    agent_accounting_cgroup_files.close(&files);
+    for (size_t i = 0; i < READ_CGROUPS; i++)
+        kwt_cgroup_remove(&cgroups[i]);
+    free(cgroups);
+    if (ebpf_us < 0 || files_us < 0) {
+        (void)fprintf(stderr, "hook_bench: readings failed %s\n", err.text);
+        return 1;
+    }
+    (void)printf("{\"name\":\"hook.read_1000_cgroups_us\",\"value\":%.1f,\"unit\":\"us\","
+                 "\"reference\":{\"name\":\"cgroup files\",\"value\":%.1f},\"ratio\":%.3f,"
+                 "\"bound\":" BOUND_READ_US ",\"bound_on\":\"value\",\"better\":\"lower\"}\n",
+                 ebpf_us, files_us, ebpf_us / files_us);
+    return 0;
+}
+
+static int measure(struct hook_empty_bpf *empty_skel, const struct agent_accounting_conf *conf,
+                   void *ebpf)
+{
+    static const char *const names[LOADS] = {"hook.cost_ratio", "hook.same_cgroup_ratio"};
+    static const char *const v1_names[LOADS] = {"hook.cost_ratio_v1", "hook.same_cgroup_ratio_v1"};
+    static const char *const bounds[LOADS] = {BOUND_DIFFERENT, BOUND_SAME};
+    static const char *const no_bounds[LOADS] = {"null", "null"}; /* shown for comparison */
+    bool v1 = !kwt_cgroup_possible(false);
+    kw_cleanup_close int stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
+    kw_cleanup_close int program = find_program("switch_btf");
+    struct cost ours = {.fd = program};
+    struct cost empty = {.fd = bpf_program__fd(empty_skel->progs.empty_switch)};
+
+    if (stats < 0 || program < 0) {
+        (void)fprintf(stderr, "hook_bench: no run-time statistics: %s\n", strerror(errno));
+        return 1;
+    }
+    int r = measure_switches(v1, names, bounds, &ours, &empty);
+    if (r == 0 && !v1 && kwt_cgroup_possible(true))
+        r = measure_switches(true, v1_names, no_bounds, &ours, &empty);
+    if (r == 0) {
+        (void)close(KW_TAKE_FD(stats));
+        r = measure_reading(ebpf, conf, v1);
+    }
+    return r;
+}
+
+int main(void)
+{
+    static struct agent_topology topology;
+    struct agent_accounting_conf conf = {&topology, "/sys", "/proc", 0};
+    struct kw_err err = {0};
+    void *ebpf = NULL;
+
+    if (!kwt_cgroup_possible(false) && !kwt_cgroup_possible(true)) {
+        (void)fprintf(stderr, "SKIP: cgroups cannot be made here (needs root)\n");
+        return SKIPPED;
+    }
+    if (agent_topology_read("/sys", "/proc", &topology) < 0)
+        return 1;
+    if (agent_accounting_ebpf.open(&conf, &ebpf, &err) < 0) {
+        (void)fprintf(stderr, "SKIP: %s\n", err.text);
+        return SKIPPED;
+    }
+    struct hook_empty_bpf *empty = hook_empty_bpf__open_and_load();
+    int r = 1;
+    if (empty != NULL && hook_empty_bpf__attach(empty) == 0)
+        r = measure(empty, &conf, ebpf);
+    else
+        (void)fprintf(stderr, "hook_bench: the empty program cannot be loaded\n");
+    hook_empty_bpf__destroy(empty);
+    agent_accounting_ebpf.close(&ebpf);
+    return r;
+}
