@@ -7,6 +7,9 @@
 
 #include "common/cleanup.h"
 
+/** Less than a joule of an ended workload is clutter: a busy machine ends hundreds in a minute. */
+#define ENDED_LEAST_UJ UINT64_C(1000000)
+
 const char *const cli_sort_names[] = {
     [CLI_SORT_WATTS] = "watts",   [CLI_SORT_CPU] = "cpu",   [CLI_SORT_MEMORY] = "memory",
     [CLI_SORT_JOULES] = "joules", [CLI_SORT_NAME] = "name", [CLI_SORT__MAX] = NULL,
@@ -156,7 +159,7 @@ int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *be
     }
     for (size_t i = 0; i < view->n_pods; i++) {
         const struct kw_pod_record *pod = &view->pods[i];
-        if (pod->ended_unix_ms != 0 && pod->active_uj == 0)
+        if (pod->ended_unix_ms != 0 && pod->active_uj < ENDED_LEAST_UJ)
             continue;
         const struct kw_pod_record *const *match =
             n_before > 0 ? bsearch(&pod, old, n_before, sizeof(void *), compare_records) : NULL;
@@ -164,10 +167,8 @@ int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *be
             n_advices > 0
                 ? bsearch(pod->id, advice_index, n_advices, sizeof(void *), compare_id_to_advice)
                 : NULL;
-        /* a workload that came after the earlier view began its counters at 0 then */
+        /* the same window for all, so that they add up; who came within it began at 0 */
         int64_t since_ms = comparable ? before->sample.t_unix_ms : (int64_t)view->sample.epoch;
-        if (match == NULL && pod->started_unix_ms > since_ms && !comparable)
-            since_ms = pod->started_unix_ms;
         rows[n] = make_row(pod, match != NULL ? *match : NULL, since_ms);
         if (advice != NULL)
             add_advice(&rows[n], *advice);

@@ -197,6 +197,14 @@ static int add_agent_options(struct cli_up *up, struct cli_child *child)
     return rc;
 }
 
+static int add_recommender_options(const struct cli_up *up, struct cli_child *child)
+{
+    /* a person watches: the first advice should not take its default minute */
+    int rc = cli_child_arg(child, "--interval=10s");
+
+    return rc < 0 ? rc : add_option(child, "kubeconfig", up->settings.kubeconfig);
+}
+
 /** One of ours. @return 0; -ENOENT not installed; -errno. */
 static int prepare_program(struct cli_up *up, const char *own_dir, const char *name,
                            const char *listen, struct cli_child **ret)
@@ -255,7 +263,7 @@ static int prepare_programs(struct cli_up *up, struct kw_err *err)
             say_missing(up, "kwatt-vpa-recommender", "nothing is recommended");
             rc = 0;
         } else if (rc == 0) {
-            rc = add_option(recommender, "kubeconfig", up->settings.kubeconfig);
+            rc = add_recommender_options(up, recommender);
         }
     }
     return rc < 0 ? kw_err_set(err, rc, "out of memory") : 0;
