@@ -23,6 +23,9 @@
  * news. */
 #define OTHER_LINES 10
 
+/** Of one of many tables in a file or a pipe; the last one, and kwatt top --once, show all. */
+#define PLAIN_ROWS 20
+
 /** Takes a view that is newer than the one at hand. @return whether it was. */
 static bool take_view(struct cli_up *up, struct kw_node_view *fresh)
 {
@@ -81,6 +84,8 @@ static void show(struct cli_up *up, const struct kw_node_view *before, bool foot
     struct kw_buf text = {0};
 
     style.rows = cli_screen_rows(&up->screen, OTHER_LINES);
+    if (!up->screen.live && footer)
+        style.rows = PLAIN_ROWS;
     if (cli_rows_make(&up->view, before, up->advices.items, up->advices.n, &rows, &n) < 0)
         return;
     cli_rows_sort(rows, n, (enum cli_sort)up->settings.sort);
