@@ -29,16 +29,12 @@ id; the kernel ends the programs where the test itself dies.
 """
 import base64
 import contextlib
-import ctypes
 import http.client
 import json
 import os
 import pathlib
-import random
 import shutil
 import signal
-import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -46,56 +42,22 @@ import time
 import traceback
 import urllib.request
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "tools"))
-import build  # noqa: E402  (its folder was put on the path just now)
+from kubeapi import KubeApi
+from pki import Authority
+from process import Failure, build, call, die_with_parent, free_ports, need
 
 START_SECONDS = 120     # 4 s on an idle machine; others may be compiling beside us
-PR_SET_PDEATHSIG = 1
 
 
-class Failure(Exception):
-    """Something did not work as the test needs it."""
-
-
-def die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports below the ephemeral range: no outgoing connection takes one while its server is down, nor connects to itself."""
-    low = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.randrange(10000, max(low, 20000))
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            ports += [port] if port not in ports else []
-    return ports
-
-
-def need(program: str, package: str) -> str:
-    path = shutil.which(program)
-    if path is None:
-        raise build.Missing(f"no {program} (Debian package {package})")
-    return path
-
-
-def call(command: list[str], **more) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
-    if done.returncode:
-        raise Failure(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-class ApiServer:
+class ApiServer(KubeApi):
     """Use as a context manager, or let run() do it."""
 
     def __init__(self) -> None:
         self.etcd_program = need("etcd", "etcd-server")
-        self.openssl = need("openssl", "openssl")
         self.bin = build.kubernetes()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="kwatt-apiserver-"))
-        self.etcd = self.server = self.connection = None
+        self.authority = Authority(self.dir / "pki")
+        self.etcd = self.server = None
         self.url = ""
         self.kubeconfig = str(self.dir / "admin.kubeconfig")
 
@@ -115,32 +77,15 @@ class ApiServer:
 
     def certificate(self, name: str, subject: str, san: str) -> None:
         """A key and a certificate of our CA: pki/NAME.key, pki/NAME.crt."""
-        pki = self.dir / "pki"
-        (pki / f"{name}.ext").write_text(f"subjectAltName={san}\nextendedKeyUsage=serverAuth,clientAuth\n")
-        call([self.openssl, "req", "-newkey", "rsa:2048", "-nodes", "-keyout", pki / f"{name}.key", "-out",
-              pki / f"{name}.csr", "-subj", subject])
-        call([self.openssl, "x509", "-req", "-in", pki / f"{name}.csr", "-CA", pki / "ca.crt", "-CAkey", pki / "ca.key",
-              "-CAcreateserial", "-out", pki / f"{name}.crt", "-days", "2", "-extfile", pki / f"{name}.ext"])
+        self.authority.certificate(name, subject, san)
 
     def make_keys(self) -> None:
-        pki = self.dir / "pki"
-        pki.mkdir()
-        call([self.openssl, "genrsa", "-out", pki / "sa.key", "2048"])
-        call([self.openssl, "rsa", "-in", pki / "sa.key", "-pubout", "-out", pki / "sa.pub"])
-        call([self.openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", pki / "ca.key", "-out",
-              pki / "ca.crt", "-subj", "/CN=kwatt-e2e-ca", "-days", "2"])
+        self.authority.make()
         self.certificate("api", "/CN=api", "IP:127.0.0.1,DNS:localhost,DNS:kubernetes.default.svc,IP:10.0.0.1")
         self.certificate("admin", "/O=system:masters/CN=admin", "DNS:admin")
 
     def write_kubeconfig(self, path: str | pathlib.Path, user: dict) -> str:
-        """JSON is YAML. The CA is inline, so that the file alone is enough."""
-        ca = base64.b64encode((self.dir / "pki/ca.crt").read_bytes()).decode()
-        pathlib.Path(path).write_text(json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "e2e", "preferences": {},
-            "clusters": [{"name": "e2e", "cluster": {"server": self.url, "certificate-authority-data": ca}}],
-            "users": [{"name": "e2e", "user": user}],
-            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}]}, indent=1) + "\n")
-        return str(path)
+        return self.authority.kubeconfig(path, self.url, user)
 
     # ---- processes ----
 
@@ -182,13 +127,10 @@ class ApiServer:
             "--profiling=false"])
         self.wait_ready()
 
-    def admin(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=str(self.dir / "pki/ca.crt"))
-        context.load_cert_chain(str(self.dir / "pki/admin.crt"), str(self.dir / "pki/admin.key"))
-        return context
+    def connect(self, timeout: float) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.admin())
 
     def wait_ready(self) -> None:
-        context = self.admin()
         cause: Exception | None = None
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until:
@@ -196,11 +138,9 @@ class ApiServer:
                 if process.poll() is not None:
                     raise Failure(f"{name} ended with {process.returncode}")
             try:
-                connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=5, context=context)
-                connection.request("GET", "/readyz")
-                if connection.getresponse().read() == b"ok":
+                if self.ready():
                     return
-            except (OSError, http.client.HTTPException) as error:
+            except OSError as error:
                 cause = error
             time.sleep(0.1)
         raise Failure(f"kube-apiserver was not ready within {START_SECONDS} s: {cause}")
@@ -209,9 +149,7 @@ class ApiServer:
         """kill -9 of kube-apiserver; etcd goes on. start() brings it back."""
         self.server.kill()
         self.server.wait()
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
+        self.hang_up()
 
     def stop(self, keep: bool) -> None:
         """Ends both. keep: shows the ends of their logs and leaves the folder."""
@@ -230,54 +168,6 @@ class ApiServer:
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
         env = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.dir), "KUBECONFIG": self.kubeconfig}
         return call([str(self.bin / "kubectl"), *args], input=stdin, env=env, timeout=120)
-
-    def request(self, method: str, path: str, body: dict | None = None) -> dict:
-        """One request as admin on a connection that is kept. Raises Failure on any status but 2xx, OSError without a server."""
-        if self.connection is None:
-            self.connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self.admin())
-        try:
-            self.connection.request(method, path, None if body is None else json.dumps(body),
-                                    {"Content-Type": "application/json", "Accept": "application/json"})
-            answer = self.connection.getresponse()
-            text = answer.read().decode()
-        except (OSError, http.client.HTTPException) as error:
-            self.connection.close()
-            self.connection = None
-            raise OSError(f"{method} {path}: {error}") from error
-        if not 200 <= answer.status < 300:
-            raise Failure(f"{method} {path}: {answer.status} {text}")
-        return json.loads(text)
-
-    def apply(self, manifest: str | pathlib.Path) -> str:
-        text = manifest.read_text() if isinstance(manifest, pathlib.Path) else manifest
-        # server-side: no annotation of the size of the object, which the VPA's CRD is too large for
-        return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
-
-    def apply_vpa_crd(self) -> None:
-        self.apply(build.vpa_crd())
-        self.kubectl("wait", "--for=condition=Established", "--timeout=60s",
-                     "crd/verticalpodautoscalers.autoscaling.k8s.io",
-                     "crd/verticalpodautoscalercheckpoints.autoscaling.k8s.io")
-
-    def service_account(self, name: str, rules: list[dict], namespace: str = "kube-system") -> str:
-        """A service account with these cluster-wide RBAC rules. Returns a kubeconfig that names its token by tokenFile."""
-        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": name}}
-        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-        self.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": [
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
-            {**role, "kind": "ClusterRole", "rules": rules},
-            {**role, "kind": "ClusterRoleBinding", "subjects": [subject],
-             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}}]}))
-        self.renew_token(name, namespace)
-        return self.write_kubeconfig(self.dir / f"{name}.kubeconfig", {"tokenFile": f"{name}.token"})
-
-    def renew_token(self, name: str, namespace: str = "kube-system") -> None:
-        """Replaces NAME.token at once, as the kubelet does with a projected token."""
-        token = self.kubectl("create", "token", name, "-n", namespace, "--duration=1h")
-        temporary = self.dir / f"{name}.token.new"
-        temporary.touch(mode=0o600)
-        temporary.write_text(token.strip())
-        temporary.rename(self.dir / f"{name}.token")
 
     def etcd_call(self, path: str, body: dict) -> dict:
         request = urllib.request.Request(f"http://127.0.0.1:{self.etcd_port}/v3/{path}", json.dumps(body).encode())
