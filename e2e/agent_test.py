@@ -264,12 +264,14 @@ def test_fallbacks() -> None:
                 check(view["sample"]["accounting"] == backend, f"{view['sample']}")
                 check("estimated" in view["sample"]["quality"] and shown["estimated"], "not flagged as estimated")
                 agent.kill()
-        os.chmod(folder, 0o777)
-        once = subprocess.run([rig.AGENT, "--once", "--interval", "500ms"], capture_output=True, text=True,
-                              preexec_fn=lambda: os.setuid(65534), check=False)
+        os.chmod(folder, 0o755)
+        rig.Meter(folder / "sys", 1000)     # its energy_uj is root's alone, as the kernel has it
+        once = subprocess.run([rig.AGENT, "--once", "--interval", "500ms", "--sysfs", str(folder / "sys")],
+                              capture_output=True, text=True, preexec_fn=lambda: os.setuid(65534), check=False)
         check(once.returncode == 0, f"without root: {once.stderr}")
         view = json.loads(once.stdout)
         check(view["sample"]["accounting"] == "cgroup-files" and "accounting not usable" in once.stderr, once.stderr)
+        check("run as root or with CAP_DAC_READ_SEARCH" in once.stderr, once.stderr)
         print(f"  without root: {view['sample']['accounting']}, {view['sample']['meter']}")
 
 

@@ -221,8 +221,8 @@ static int open_meter(struct agent *agent, struct kw_err *err)
     struct agent_meter_conf conf = {
         .topology = &agent->topology,
         .sysfs_root = agent->roots.sysfs,
-        .idle_mw = (uint64_t)(options->idle_watts * 1000),
-        .full_mw = (uint64_t)(options->full_watts * 1000),
+        .idle_mw = (uint64_t)(options->idle_w * 1000),
+        .full_mw = (uint64_t)(options->full_w * 1000),
     };
     const struct agent_meter_reason *reasons = NULL;
     int rc = agent_metering_new(options->meter == 0 ? NULL : agent_meter_choices[options->meter],
@@ -256,7 +256,7 @@ static int open_sources(struct agent *agent, struct kw_err *err)
                     kw_str("cause", cause.text));
     rc = agent_privilege_drop(kept);
     if (rc < 0)
-        return kw_err_set(err, rc, "privileges cannot be given up: %s", strerror(-rc));
+        return kw_err_set(err, rc, "privileges cannot be given up: %s", strerrordesc_np(-rc));
     kw_log_info(
         agent->log, "sampling", kw_str("version", kw_version()), kw_str("node", agent->info.node),
         kw_str("accounting", agent->accounting->name),
@@ -279,8 +279,8 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
         .interval_ns = options->interval_ns,
-        .idle_mw = (uint64_t)(options->idle_watts * 1000),
-        .full_mw = (uint64_t)(options->full_watts * 1000),
+        .idle_mw = (uint64_t)(options->idle_w * 1000),
+        .full_mw = (uint64_t)(options->full_w * 1000),
         .node = agent->info.node,
         .boot_id = agent->boot_id,
     };
@@ -289,7 +289,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
     /* readers: the HTTP threads, the publisher, and this thread with --once */
     if (rc == 0)
         rc = kw_snapshot_new(AGENT_EXPORTER_THREADS + 2, agent_snapshot_recycle, &agent->snapshots);
-    return rc == 0 ? 0 : kw_err_set(err, rc, "no sampler: %s", strerror(-rc));
+    return rc == 0 ? 0 : kw_err_set(err, rc, "no sampler: %s", strerrordesc_np(-rc));
 }
 
 static int start_readers(struct agent *agent, struct kw_err *err)
@@ -340,7 +340,7 @@ static int make_loop(struct agent *agent, struct kw_err *err)
         struct kw_source *unused = NULL; /* freed with the loop */
         rc = kw_loop_add_signals(agent->loop, signals, on_signal, agent, &unused);
     }
-    return rc == 0 ? 0 : kw_err_set(err, rc, "no event loop: %s", strerror(-rc));
+    return rc == 0 ? 0 : kw_err_set(err, rc, "no event loop: %s", strerrordesc_np(-rc));
 }
 
 static int start_timers(struct agent *agent, struct kw_err *err)
@@ -354,7 +354,7 @@ static int start_timers(struct agent *agent, struct kw_err *err)
     if (rc == 0 && agent->cgroups != NULL)
         rc = kw_loop_add_fd(agent->loop, agent_cgroups_fd(agent->cgroups), EPOLLIN, on_cgroups,
                             agent, &unused);
-    return rc == 0 ? 0 : kw_err_set(err, rc, "no timer: %s", strerror(-rc));
+    return rc == 0 ? 0 : kw_err_set(err, rc, "no timer: %s", strerrordesc_np(-rc));
 }
 
 int agent_new(const struct agent_options *options, FILE *out, struct agent **ret,
@@ -373,7 +373,7 @@ int agent_new(const struct agent_options *options, FILE *out, struct agent **ret
     if (rc == 0)
         rc = agent_topology_read(options->sysfs_root, options->procfs_root, &agent->topology);
     if (rc < 0)
-        return kw_err_set(err, rc, "topology: %s", strerror(-rc));
+        return kw_err_set(err, rc, "topology: %s", strerrordesc_np(-rc));
     fill_info(agent);
     rc = make_loop(agent, err);
     if (rc == 0)

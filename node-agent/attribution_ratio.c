@@ -18,7 +18,6 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
-#include "common/clock.h"
 #include "node-agent/attribution.h"
 #include "node-agent/topology.h"
 
@@ -27,7 +26,10 @@
 
 /* Two seconds: longer than the coarsest counter (1 J) stands still at any idle power above half a
  * watt. */
-#define OWED_MAX_NS (2 * KW_NS_PER_S)
+#define OWED_MAX_NS UINT64_C(2000000000)
+
+/* Idle of a longer window is not claimed: the domain was out of sight for most of it. */
+#define WINDOW_MAX_NS UINT64_C(300000000000)
 
 #define PJ_PER_UJ UINT64_C(1000000)
 
@@ -78,9 +80,9 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 /** Idle energy of the window in uJ, at most what was measured; the rest stays owed. */
 static uint64_t pay_idle(uint64_t *owed_pj, const struct agent_window *window)
 {
-    /* mW x ns = pJ; the products are bounded so that they fit: 10 MW, 5 minutes */
+    /* mW x ns = pJ; the products are bounded so that they fit: 10 kW, 5 minutes */
     uint64_t mw = min_u64(window->idle_prior_mw, UINT64_C(10000000));
-    uint64_t ns = min_u64(window->interval_ns, 300 * KW_NS_PER_S);
+    uint64_t ns = min_u64(window->interval_ns, WINDOW_MAX_NS);
     uint64_t owed = *owed_pj + mw * ns;
     uint64_t idle_uj = min_u64(owed / PJ_PER_UJ, window->measured_uj);
 

@@ -14,6 +14,7 @@ struct agent_batch_ids {
     size_t n, cap;
 };
 
+/** Frees the memory; leaves an empty list. */
 void agent_batch_ids_free(struct agent_batch_ids *ids);
 
 /** Collects the ids of a snapshot. @return 0 or -ENOMEM. */

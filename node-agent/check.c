@@ -102,8 +102,8 @@ static void check_meters(const struct agent_options *options, const struct agent
     struct agent_meter_conf conf = {
         .topology = topology,
         .sysfs_root = roots->sysfs,
-        .idle_mw = (uint64_t)(options->idle_watts * 1000),
-        .full_mw = (uint64_t)(options->full_watts * 1000),
+        .idle_mw = (uint64_t)(options->idle_w * 1000),
+        .full_mw = (uint64_t)(options->full_w * 1000),
     };
     bool metered = false;
 
@@ -151,7 +151,7 @@ static void check_redis(const struct agent_options *options, FILE *out)
     if (rc == 0)
         line(out, "ok", "redis", kw_redis_name(redis));
     else
-        line(out, "missing", "redis", err.text[0] != '\0' ? err.text : strerror(-rc));
+        line(out, "missing", "redis", err.text[0] != '\0' ? err.text : strerrordesc_np(-rc));
     kw_redis_free(&redis);
 }
 

@@ -18,14 +18,13 @@
 #include "node-agent/counter.h"
 
 #include "api/quality.h"
-#include "common/clock.h"
 
 /* Counters are updated about every millisecond with jitter, and clock and counter are not read at
  * one instant: a ceiling on power needs slack, or short windows would drop honest readings. */
-#define SLACK_NS (20 * KW_NS_PER_MS)
+#define SLACK_NS UINT64_C(20000000)
 
 /* Sleep shorter than this is the two clocks being read one after the other. */
-#define SLEEP_MIN_NS (100 * KW_NS_PER_MS)
+#define SLEEP_MIN_NS UINT64_C(100000000)
 
 /** Most that can be drawn in a window, in uJ; saturates. */
 static uint64_t most_uj(uint64_t max_mw, uint64_t ns)

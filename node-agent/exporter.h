@@ -28,6 +28,7 @@ struct agent_exporter_conf {
     struct kw_log *log;
 };
 
+/** Starts serving; returns at once. @return 0 or -errno with the cause. */
 int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_exporter **ret,
                          struct kw_err *err);
 
@@ -38,4 +39,5 @@ void agent_exporter_beat(struct agent_exporter *exporter, uint64_t now_ns);
 /** Port in use. */
 uint16_t agent_exporter_port(const struct agent_exporter *exporter);
 
+/** Lets answers at hand end, then frees. NULL-safe; nulls. */
 void agent_exporter_stop(struct agent_exporter **exporter);

@@ -128,7 +128,7 @@ static int explain(const struct powercap *powercap, struct kw_err *err)
             powercap->sysfs_root);
     if (error == 0)
         return kw_err_set(err, -ENODEV, "powercap: no zone is a CPU package");
-    return kw_err_set(err, error, "powercap: zones cannot be read: %s", strerror(-error));
+    return kw_err_set(err, error, "powercap: zones cannot be read: %s", strerrordesc_np(-error));
 }
 
 static int powercap_open(const struct agent_meter_conf *conf, void **ret, struct kw_err *err)
@@ -162,7 +162,7 @@ static int powercap_open(const struct agent_meter_conf *conf, void **ret, struct
         rc = explain(powercap, err);
     } else {
         (void)kw_err_set(err, rc, "powercap: %s/class/powercap: %s", conf->sysfs_root,
-                         strerror(-rc));
+                         strerrordesc_np(-rc));
     }
     powercap_close(&owned);
     return rc;

@@ -17,8 +17,8 @@ struct agent_options {
     unsigned meter;       /**< index into agent_meter_choices */
     unsigned accounting;  /**< index into agent_accounting_choices */
     unsigned attribution; /**< index into agent_attribution_choices */
-    double idle_watts;    /**< of all packages; 0: class prior */
-    double full_watts;
+    double idle_w;        /**< of all packages; 0: class prior */
+    double full_w;
     char *redis_url; /**< NULL: no Redis */
     char *redis_user;
     char *redis_password_file;
