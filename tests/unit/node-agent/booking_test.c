@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Booking without a cgroup tree: what is new, what falls, and when a key that nobody knows is let
+ * go of. */
+#include <string.h>
+
+#include "node-agent/booking.h"
+#include "tests/support/cmocka.h"
+
+#define S UINT64_C(1000000000)
+
+static uint64_t keys[4];
+static uint64_t cpu_ns[4 * 2];
+static struct agent_usage usage;
+static struct agent_ledger *ledger;
+static struct agent_booking *booking;
+static size_t n_forgotten;
+static uint64_t last_forgotten;
+
+static void forget(void *self, const uint64_t *gone, size_t n)
+{
+    (void)self;
+    n_forgotten += n;
+    last_forgotten = gone[n - 1];
+}
+
+static const struct agent_accounting_ops accounting = {.name = "played", .forget = forget};
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(cpu_ns, 0, sizeof(cpu_ns));
+    usage = (struct agent_usage){.n_packages = 2, .keys = keys, .cpu_ns = cpu_ns};
+    n_forgotten = 0;
+    if (agent_ledger_new(2, &ledger) < 0)
+        return -1;
+    struct agent_booking_conf conf = {.n_packages = 2, .accounting = &accounting, .ledger = ledger};
+    return agent_booking_new(&conf, &booking);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    agent_booking_free(&booking);
+    agent_ledger_free(&ledger);
+    return 0;
+}
+
+static void row(size_t i, uint64_t key, uint64_t p0, uint64_t p1)
+{
+    keys[i] = key;
+    cpu_ns[2 * i] = p0;
+    cpu_ns[2 * i + 1] = p1;
+    if (usage.n <= i)
+        usage.n = i + 1;
+}
+
+/** CPU time of both packages that is new since the last take. */
+static uint64_t busy(void)
+{
+    uint64_t busy_ns[AGENT_PACKAGES_MAX];
+
+    agent_booking_busy(booking, &usage, busy_ns);
+    return busy_ns[0] + busy_ns[1];
+}
+
+static void take(bool baseline, uint64_t now_ns)
+{
+    agent_ledger_begin(ledger);
+    assert_int_equal(agent_booking_take(booking, &usage, baseline, now_ns, 1000), 0);
+}
+
+static void test_what_is_new(void **state)
+{
+    (void)state;
+    row(0, AGENT_KEY_SYSTEM, 100, 50);
+    take(true, S);
+    assert_int_equal(busy(), 0);
+    row(0, AGENT_KEY_SYSTEM, 110, 51);
+    row(1, 77, 5, 0); /* first seen: new as a whole */
+    assert_int_equal(busy(), 16);
+    take(false, 2 * S);
+    assert_int_equal(busy(), 0);
+    assert_int_equal(agent_booking_take(booking, NULL, false, 3 * S, 1000), 0);
+    assert_int_equal(busy(), 0);
+}
+
+static void test_a_count_that_falls(void **state)
+{
+    (void)state;
+    row(0, 77, 1000, 1000);
+    take(true, S);
+    row(0, 77, 900, 1001);
+    assert_int_equal(busy(), 1);
+    take(false, 2 * S);
+    row(0, 77, 910, 1001);
+    assert_int_equal(busy(), 10);
+}
+
+/** Unknown keys go when they have stood still for a minute; the system's and the overflow's never.
+ */
+static void test_unknown_keys_go(void **state)
+{
+    (void)state;
+    row(0, AGENT_KEY_SYSTEM, 1, 0);
+    row(1, 77, 1, 0);
+    row(2, 78, 1, 0);
+    row(3, AGENT_KEY_OVERFLOW, 1, 0);
+    take(true, S);
+    take(false, 60 * S);
+    assert_int_equal(n_forgotten, 0);
+    row(2, 78, 2, 0); /* this one lives */
+    take(false, 61 * S);
+    assert_int_equal(n_forgotten, 1);
+    assert_int_equal(last_forgotten, 77);
+    take(false, 100 * S); /* 77 counts from nothing again, as an accounting that forgot it does */
+    assert_int_equal(n_forgotten, 1);
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_what_is_new),
+        TEST(test_a_count_that_falls),
+        TEST(test_unknown_keys_go),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
