@@ -138,6 +138,28 @@ static struct cli_row make_row(const struct kw_pod_record *pod, const struct kw_
     };
 }
 
+/** What no workload claims: kernel threads and the root cgroup. Its CPU time is what the others
+ * leave. */
+static struct cli_row system_row(const struct kw_node_view *view, const struct kw_node_view *before,
+                                 const struct cli_row *rows, size_t n)
+{
+    struct cli_summary summary = cli_summary_make(view, before);
+    uint64_t others_mcpu = 0;
+
+    for (size_t i = 0; i < n; i++)
+        others_mcpu += rows[i].used_mcpu;
+    return (struct cli_row){
+        .name = "(kernel and root cgroup)",
+        .namespace_ = "",
+        .kind = "system",
+        .id = "",
+        .running = true,
+        .used_mcpu = grown(summary.used_mcpu, others_mcpu),
+        .active_mw = summary.system_mw,
+        .active_uj = kw_sample_total(&view->sample).system_uj,
+    };
+}
+
 int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *before,
                   const struct kw_advice *advices, size_t n_advices, struct cli_row **ret,
                   size_t *ret_n)
@@ -150,7 +172,7 @@ int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *be
                      compare_records, &rc);
     kw_cleanup_free const void **advice_index =
         sorted_index(advices, n_advices, sizeof(struct kw_advice), compare_advices, &rc);
-    struct cli_row *rows = calloc(view->n_pods + 1, sizeof(*rows));
+    struct cli_row *rows = calloc(view->n_pods + 1, sizeof(*rows)); /* and the system */
     size_t n = 0;
 
     if (rc < 0 || rows == NULL) {
@@ -174,8 +196,9 @@ int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *be
             add_advice(&rows[n], *advice);
         n++;
     }
+    rows[n] = system_row(view, before, rows, n);
     *ret = rows;
-    *ret_n = n;
+    *ret_n = n + 1;
     return 0;
 }
 

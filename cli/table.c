@@ -8,6 +8,7 @@
 #include "cli/table.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "api/quantity.h"
@@ -88,10 +89,11 @@ static void cell_joules(struct kw_buf *out, const struct cli_row *row,
 static void cell_memory(struct kw_buf *out, const struct cli_row *row,
                         const struct context *context, unsigned width)
 {
-    char text[CLI_NUMBER_MAX];
+    char text[CLI_NUMBER_MAX] = "-"; /* no memory controller there */
 
     (void)context;
-    cli_text_bytes(text, row->memory_bytes);
+    if (row->memory_bytes > 0)
+        cli_text_bytes(text, row->memory_bytes);
     cli_text_fit(out, text, width, true);
 }
 
@@ -208,14 +210,41 @@ void cli_table_workloads(struct kw_buf *out, const struct cli_row *rows, size_t 
         (void)kw_buf_addf(out, "... and %zu more\n", n - shown);
 }
 
-/** Appends one line of text, cut to the width. */
-static void add_text_line(struct kw_buf *out, const char *text, const struct cli_table_style *style)
+/** Ends the line at hand, cut to the width where even one piece does not fit. */
+static void end_line(struct kw_buf *out, struct kw_buf *line, const struct cli_table_style *style)
 {
-    if (cli_text_width(text) <= style->columns)
-        cli_text_add(out, text);
+    if (line->len == 0)
+        return;
+    if (cli_text_width(line->data) <= style->columns)
+        cli_text_add(out, line->data);
     else
-        cli_text_fit(out, text, style->columns, false);
+        cli_text_fit(out, line->data, style->columns, false);
     (void)kw_buf_add(out, "\n", 1);
+    kw_buf_reset(line);
+}
+
+/** Adds a piece to the line at hand, or to a new one where it would not fit. */
+__attribute__((format(printf, 4, 5))) static void add_piece(struct kw_buf *out, struct kw_buf *line,
+                                                            const struct cli_table_style *style,
+                                                            const char *format, ...)
+{
+    static const char between[] = "   ";
+    kw_cleanup_free char *piece = NULL;
+    va_list args;
+
+    va_start(args, format);
+    int len = vasprintf(&piece, format, args);
+    va_end(args);
+    if (len < 0) {
+        piece = NULL;
+        return;
+    }
+    if (line->len > 0 &&
+        cli_text_width(line->data) + sizeof(between) - 1 + cli_text_width(piece) > style->columns)
+        end_line(out, line, style);
+    if (line->len > 0)
+        (void)kw_buf_adds(line, between);
+    (void)kw_buf_adds(line, piece);
 }
 
 void cli_table_summary(struct kw_buf *out, const struct cli_summary *summary,
@@ -226,11 +255,12 @@ void cli_table_summary(struct kw_buf *out, const struct cli_summary *summary,
         all[CLI_NUMBER_MAX], joules[CLI_NUMBER_MAX];
     struct kw_buf line = {0};
 
-    (void)kw_buf_addf(&line, "node %s   meter %s (%s)   accounting %s   method %s", summary->node,
-                      summary->meter, summary->estimated ? "estimated" : "measured",
-                      summary->accounting, summary->method);
-    add_text_line(out, line.data != NULL ? line.data : "", style);
-    kw_buf_reset(&line);
+    add_piece(out, &line, style, "node %s", summary->node);
+    add_piece(out, &line, style, "meter %s (%s)", summary->meter,
+              summary->estimated ? "estimated" : "measured");
+    add_piece(out, &line, style, "accounting %s", summary->accounting);
+    add_piece(out, &line, style, "method %s", summary->method);
+    end_line(out, &line, style);
     cli_text_watts(measured, summary->measured_mw);
     cli_text_watts(idle, summary->idle_mw);
     cli_text_watts(pods, summary->pods_mw);
@@ -239,15 +269,16 @@ void cli_table_summary(struct kw_buf *out, const struct cli_summary *summary,
     cli_text_cores(used, summary->used_mcpu);
     cli_text_cores(all, summary->allocatable_mcpu);
     cli_text_joules(joules, summary->measured_uj);
-    (void)kw_buf_addf(&line, "watts %s = idle %s + workloads %s + system %s", measured, idle, pods,
-                      system_watts);
-    if (summary->unattributed_mw > 0)
-        (void)kw_buf_addf(&line, " + unattributed %s", rest);
-    (void)kw_buf_addf(&line, "   cores %s of %s   %s J so far", used, all, joules);
-    add_text_line(out, line.data != NULL ? line.data : "", style);
-    kw_buf_free(&line);
+    add_piece(out, &line, style, "watts %s = idle %s + workloads %s + system %s%s%s", measured,
+              idle, pods, system_watts, summary->unattributed_mw > 0 ? " + unattributed " : "",
+              summary->unattributed_mw > 0 ? rest : "");
+    add_piece(out, &line, style, "cores %s of %s", used, all);
+    add_piece(out, &line, style, "%s J so far", joules);
+    end_line(out, &line, style);
     if (summary->estimated)
-        add_text_line(out, "Watts are estimated: no power meter (kwatt check).", style);
+        add_piece(out, &line, style, "Watts are estimated: no power meter (kwatt check).");
+    end_line(out, &line, style);
+    kw_buf_free(&line);
 }
 
 /** What a node's line says of its meter. */

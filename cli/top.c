@@ -26,7 +26,7 @@
 
 #define DEFAULT_AGENT "http://127.0.0.1:9891"
 /** Summary, header, "and more", a note. */
-#define OTHER_LINES   6
+#define OTHER_LINES   8
 
 struct settings {
     bool once, json;

@@ -19,9 +19,9 @@
 /** Start of the agent, its first sample, and a slow machine. */
 #define GRACE_NS (15 * KW_NS_PER_S)
 
-/** Lines around the workloads' rows: summary 3, header, "and more", addresses 3, hint, and one of
+/** Lines around the workloads' rows: summary 5, header, "and more", addresses 3, hint, and one of
  * news. */
-#define OTHER_LINES 10
+#define OTHER_LINES 12
 
 /** Of one of many tables in a file or a pipe; the last one, and kwatt top --once, show all. */
 #define PLAIN_ROWS 20
