@@ -208,6 +208,12 @@ static int flush(struct bpf_acct *acct, bool all)
     return 0;
 }
 
+/* libbpf says why in errno; a refusal without a reason is still one. */
+static int last_error(void)
+{
+    return errno > 0 ? -errno : -EINVAL;
+}
+
 static int load(struct bpf_acct *acct, const struct agent_accounting_conf *conf, bool raw,
                 char *log, struct kw_err *err)
 {
@@ -215,11 +221,16 @@ static int load(struct bpf_acct *acct, const struct agent_accounting_conf *conf,
                 .kernel_log_level = 0);
     kw_cleanup_free struct agent_cgroup_mounts *mounts = calloc(1, sizeof(*mounts));
 
-    if (mounts == NULL)
-        return kw_err_set(err, -ENOMEM, "no memory");
+    if (mounts == NULL) {
+        (void)kw_err_set(err, -ENOMEM, "no memory");
+        return -ENOMEM;
+    }
     acct->skel = sched_bpf__open_opts(&opts);
-    if (acct->skel == NULL)
-        return agent_bpf_why(err, -errno, "opening the BPF object", conf->procfs_root, NULL);
+    if (acct->skel == NULL) {
+        int refused = last_error();
+        (void)agent_bpf_why(err, refused, "opening the BPF object", conf->procfs_root, NULL);
+        return refused;
+    }
     (void)agent_cgroup_mounts_read(conf->sysfs_root, conf->procfs_root, mounts);
     acct->skel->rodata->v1_enabled = mounts->paths[AGENT_HIERARCHY_CPUACCT][0] != '\0';
     acct->skel->rodata->v2_root_id = root_id(mounts->paths[AGENT_HIERARCHY_V2]);
@@ -228,8 +239,10 @@ static int load(struct bpf_acct *acct, const struct agent_accounting_conf *conf,
     struct bpf_program *unused = raw ? acct->skel->progs.switch_btf : acct->skel->progs.switch_raw;
     (void)bpf_program__set_autoload(unused, false);
     int r = sched_bpf__load(acct->skel);
-    if (r < 0)
-        return agent_bpf_why(err, r, "loading the BPF program", conf->procfs_root, log);
+    if (r < 0) {
+        (void)agent_bpf_why(err, r, "loading the BPF program", conf->procfs_root, log);
+        return r;
+    }
     acct->usage_fd = bpf_map__fd(acct->skel->maps.usage);
     acct->slots_fd = bpf_map__fd(acct->skel->maps.slots);
     acct->flush_fd = bpf_program__fd(acct->skel->progs.flush);
@@ -248,7 +261,8 @@ static int attach(struct bpf_acct *acct, const struct agent_accounting_conf *con
     acct->link =
         bpf_program__attach(raw ? acct->skel->progs.switch_raw : acct->skel->progs.switch_btf);
     if (acct->link == NULL)
-        return agent_bpf_why(err, -errno, "attaching to sched_switch", conf->procfs_root, NULL);
+        return agent_bpf_why(err, last_error(), "attaching to sched_switch", conf->procfs_root,
+                             NULL);
     acct->moved_link = bpf_program__attach(acct->skel->progs.moved);
     r = flush(acct, true);
     if (r < 0)

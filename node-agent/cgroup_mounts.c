@@ -88,7 +88,7 @@ static bool is_below(const char *path, const char *root)
 {
     size_t n = strlen(root);
 
-    return strncmp(path, root, n) == 0 && path[n] == '/';
+    return strlen(path) > n && memcmp(path, root, n) == 0 && path[n] == '/';
 }
 
 /* Where a mount point is to be looked for. @return 2 as it stands, 1 moved below sysfs_root, 0 not
@@ -123,7 +123,6 @@ static void take(struct parse *parse, enum agent_hierarchy which, int rank, cons
 
 static void parse_line(struct parse *parse, const char *line, const char *end)
 {
-    char point[PATH_MAX], path[PATH_MAX];
     const char *at = line;
 
     for (int i = 0; i < 3; i++)
@@ -138,7 +137,10 @@ static void parse_line(struct parse *parse, const char *line, const char *end)
     (void)next_field(&at, end);
     struct span options = next_field(&at, end);
     bool v2 = span_is(type, "cgroup2");
-    if ((!v2 && !span_is(type, "cgroup")) || !unescape(mountpoint, point, sizeof(point)))
+    if (!v2 && !span_is(type, "cgroup"))
+        return;
+    char point[PATH_MAX] = "", path[PATH_MAX];
+    if (!unescape(mountpoint, point, sizeof(point)))
         return;
     int rank = place(point, parse->sysfs_root, path);
     if (rank == 0)
