@@ -186,7 +186,8 @@ def test_fork_storm() -> None:
 
 def bundle(folder: pathlib.Path, cgroup: str) -> None:
     """An OCI bundle whose root holds nothing but busybox."""
-    (folder / "rootfs" / "bin").mkdir(parents=True)
+    for name in ("bin", "dev", "proc", "run", "sys", "tmp"):
+        (folder / "rootfs" / name).mkdir(parents=True)
     shutil.copy("/bin/busybox", folder / "rootfs" / "bin" / "busybox")
     (folder / "config.json").write_text(json.dumps({
         "ociVersion": "1.0.2",
@@ -198,7 +199,23 @@ def bundle(folder: pathlib.Path, cgroup: str) -> None:
     }))
 
 
-def test_container() -> None:
+def check_container(agent: rig.Agent, container: str) -> None:
+    """A container that burns CPU is shown under its id, alone in its record."""
+    def burning():
+        pod = rig.workload(agent.view(), kind="container", id=container)
+        return pod if pod is not None and pod["cpu_ns"] > 500_000_000 else None
+    shown = wait_for("the container under its id", burning)
+    check([c["id"] for c in shown["containers"]] == [container], f"{shown}")
+    check(shown["name"] == container[:12], f"called {shown['name']}")
+
+
+def check_container_end(agent: rig.Agent, container: str) -> None:
+    wait_for("its end", lambda: (rig.workload(agent.view(), id=container) or {}).get("ended_unix_ms"))
+    check(rig.workload(agent.view(), id=container)["active_uj"] > 0, "the ended container lost its joules")
+    rig.check_books(agent.view())
+
+
+def test_runc() -> None:
     """A container started by runc, where containerd's cgroupfs driver would put it, is shown under its id."""
     runc = shutil.which("runc")
     if runc is None or not os.path.exists("/bin/busybox"):
@@ -207,10 +224,9 @@ def test_container() -> None:
     container = secrets.token_hex(32)
     with rig.folder() as name:
         folder = pathlib.Path(name)
-        bundle(folder / "bundle", f"/{rig.NAME}-default/{container}")
-        agent = rig.Agent(folder, "--interval", "1s")
+        bundle(folder / "bundle", f"/{rig.NAME}-runc/{container}")
         state = ["--root", str(folder / "runc")]
-        with agent:
+        with rig.Agent(folder, "--interval", "1s") as agent:
             with (folder / "runc.log").open("wb") as log:   # a file: the container keeps what it is given open
                 started = subprocess.run(
                     [runc, *state, "run", "--detach", "--bundle", str(folder / "bundle"), container],
@@ -219,21 +235,60 @@ def test_container() -> None:
                 print(f"  left out: runc cannot start containers here: {(folder / 'runc.log').read_text().strip()}")
                 return
             try:
-                def burning():
-                    pod = rig.workload(agent.view(), kind="container", id=container)
-                    return pod if pod is not None and pod["cpu_ns"] > 500_000_000 else None
-                shown = wait_for("the container under its id", burning)
-                check([c["id"] for c in shown["containers"]] == [container], f"{shown}")
-                check(shown["name"] == container[:12], f"called {shown['name']}")
+                check_container(agent, container)
             finally:
                 subprocess.run([runc, *state, "delete", "--force", container], check=True)
-                remove_leftovers(f"{rig.NAME}-default")
-            wait_for("its end", lambda: (rig.workload(agent.view(), id=container) or {}).get("ended_unix_ms"))
-            rig.check_books(agent.view())
+                remove_leftovers(f"{rig.NAME}-runc")
+            check_container_end(agent, container)
+
+
+def test_containerd() -> None:
+    """A container started by a containerd of its own is shown under its id."""
+    if not all(map(shutil.which, ("containerd", "ctr", "runc"))) or not os.path.exists("/bin/busybox"):
+        print("  left out: containerd or busybox is not installed")
+        return
+    container, namespace = secrets.token_hex(32), f"{rig.NAME}-containerd"
+    with rig.folder() as name:
+        folder = pathlib.Path(name)
+        bundle(folder / "bundle", "")
+        (folder / "config.toml").write_text(
+            f'version = 2\nroot = "{folder}/root"\nstate = "{folder}/state"\n'
+            'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
+            f'[grpc]\n  address = "{folder}/containerd.sock"\n')
+        ctr = ["ctr", "--address", f"{folder}/containerd.sock", "--namespace", namespace]
+        log = (folder / "containerd.log").open("wb")
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+        daemon = subprocess.Popen(["containerd", "--config", folder / "config.toml"],
+                                  preexec_fn=rig.die_with_parent, **quiet)
+
+        def deleted() -> bool:
+            subprocess.run([*ctr, "task", "delete", container], **quiet, check=False)
+            return subprocess.run([*ctr, "container", "delete", container], **quiet, check=False).returncode == 0
+
+        try:
+            wait_for("containerd", lambda: subprocess.run([*ctr, "version"], **quiet, check=False).returncode == 0)
+            with rig.Agent(folder, "--interval", "1s") as agent:
+                started = subprocess.run(
+                    [*ctr, "run", "--detach", "--rootfs", str(folder / "bundle" / "rootfs"), container,
+                     "/bin/busybox", "sh", "-c", "while :; do :; done"], **quiet, check=False)
+                if started.returncode != 0:
+                    print(f"  left out: no containers here: {(folder / 'containerd.log').read_text()[-300:]}")
+                    return
+                try:
+                    check_container(agent, container)
+                finally:
+                    subprocess.run([*ctr, "task", "kill", "--signal", "KILL", container], **quiet, check=False)
+                    wait_for("containerd to let go", deleted)
+                    remove_leftovers(namespace)
+                check_container_end(agent, container)
+        finally:
+            daemon.terminate()
+            daemon.wait()
+            log.close()
 
 
 def remove_leftovers(name: str) -> None:
-    """runc removes the container's cgroups, not the folder that it made above them."""
+    """runc removes a container's cgroups, not the folders that it made above them."""
     for mount in pathlib.Path("/proc/self/mounts").read_text().splitlines():
         if mount.split()[2] in ("cgroup", "cgroup2"):
             try:
@@ -275,7 +330,7 @@ def test_fallbacks() -> None:
         print(f"  without root: {view['sample']['accounting']}, {view['sample']['meter']}")
 
 
-TESTS = [test_fallbacks, test_container, test_fork_storm, test_agent_dies, test_redis_dies, test_three_to_one]
+TESTS = [test_fallbacks, test_runc, test_containerd, test_fork_storm, test_agent_dies, test_redis_dies, test_three_to_one]
 
 
 def main() -> int:
