@@ -20,3 +20,9 @@ int cli_check(const struct cli_io *io, int argc, char **argv);
 
 /** Value of an environment variable; NULL where unset or empty. */
 const char *cli_env(const struct cli_io *io, const char *name);
+
+/**
+ * A standard stream that is closed would be given to the next file opened, and a table would be
+ * written into it. Puts /dev/null there, read-only, so that writing fails as it should.
+ */
+void cli_keep_standard_streams(void);

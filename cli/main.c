@@ -39,6 +39,7 @@ int main(int argc, char **argv, char **envp)
     int wanted = argc - 1;
     char **arguments = argv + 1;
 
+    cli_keep_standard_streams();
     if (strcmp(name, "help") == 0 && argc > 2) {
         name = argv[2];
         help[0] = argv[2];

@@ -226,6 +226,14 @@ class UpTest(unittest.TestCase):
         self.assertIn("Read-only file system", done.stderr)
         self.assertIn("--state-dir", done.stderr)
 
+    def test_a_document_that_cannot_be_written_is_an_error(self):
+        for redirection in (">/dev/full", ">&-"):
+            done = subprocess.run(["sh", "-c", f'exec "$@" {redirection}', "sh", *self.command("--for", "1s", "--json")],
+                                  env=self.env, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, 1, redirection)
+            self.assertIn("cannot write to stdout", done.stderr)
+        self.assertTrue((self.state / "lock").read_text().startswith("pid="))
+
     def test_a_busy_port_is_named_with_its_flag(self):
         with socket.create_server(("127.0.0.1", 0)) as busy:
             port = busy.getsockname()[1]
