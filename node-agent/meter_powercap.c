@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -176,6 +177,21 @@ static size_t powercap_domains(const void *self, const struct agent_domain **ret
     return powercap->zones.n;
 }
 
+/** Opens a zone's file again where the name leads to another file now: guests get theirs by rename,
+ * and an open descriptor would show the old number for ever. The kernel's own files never do that.
+ */
+static void follow_rename(struct powercap *powercap, size_t i)
+{
+    struct stat info;
+
+    if (powercap->fds[i] < 0 || fstat(powercap->fds[i], &info) < 0 || info.st_nlink > 0)
+        return;
+    (void)close(powercap->fds[i]);
+    powercap->fds[i] = open(powercap->domains[i].path, O_RDONLY | O_CLOEXEC);
+    if (powercap->fds[i] < 0)
+        powercap->fds[i] = -errno;
+}
+
 static int powercap_read(void *self, const struct agent_meter_load *load, struct agent_reading *ret)
 {
     struct powercap *powercap = self;
@@ -185,6 +201,7 @@ static int powercap_read(void *self, const struct agent_meter_load *load, struct
     (void)load;
     for (size_t i = 0; i < powercap->zones.n; i++) {
         ret[i] = (struct agent_reading){0};
+        follow_rename(powercap, i);
         ret[i].error =
             read_counter(powercap->fds[i], &powercap->zones.items[i], &ret[i].counter_uj);
         ret[i].t_ns = kw_now_ns();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters are kept beside the domains of the meter, in the same order, and found again by path
- * when the meter lists its domains anew. A zone that is gone takes its counter with it: when it
- * comes back, its first reading is a baseline again, since nothing says what happened to it
- * meanwhile.
+ * Counters are remembered by path and name, and found again when the meter lists its domains anew.
+ * A zone that goes away and comes back (the last CPU of its package was taken offline, its module
+ * was loaded again) goes on from where it was: the hardware counted meanwhile. Where it did not,
+ * the counter's own rules say reset.
  *
  * After an error, and every RESCAN_NS, the meter looks for zones again. Where the operator left the
  * choice free, the same rhythm tries the meters that are preferred to the one in use (a kernel
@@ -31,6 +31,14 @@
 
 #define METERS_MAX 8
 
+/* A zone that was ever listed. */
+struct zone_memory {
+    char path[256];
+    char name[64];
+    struct agent_counter counter;
+    bool listed; /* now */
+};
+
 struct agent_metering {
     bool free_choice;
     struct agent_meter_conf conf;
@@ -40,9 +48,11 @@ struct agent_metering {
     void *meter;
     size_t n;
     const struct agent_domain *domains;
-    struct agent_counter *counters; /* n */
-    char (*paths)[256];             /* n: what each counter belongs to */
+    size_t *memory_of;              /* n: each domain's memory */
     struct agent_reading *readings; /* n */
+    size_t n_memories;
+    struct zone_memory *memories;
+    bool laid_out; /* the arrays above fit the meter's domains */
     uint64_t next_scan_ns;
     uint64_t platform_mw, platform_t_ns;
     char platform_source[64];
@@ -63,39 +73,61 @@ size_t agent_metering_reasons(const struct agent_metering *metering,
     return metering->n_reasons;
 }
 
-/** Lays counters beside the domains the meter now has; those known by path go on. @return 0 or
- * -ENOMEM (then there are no domains). */
+/** The memory of a domain, made where there is none; there must be room. */
+static size_t remember(struct agent_metering *metering, const struct agent_domain *domain)
+{
+    size_t i = 0;
+
+    while (i < metering->n_memories && (strcmp(metering->memories[i].path, domain->path) != 0 ||
+                                        strcmp(metering->memories[i].name, domain->name) != 0))
+        i++;
+    if (i == metering->n_memories) {
+        struct zone_memory *memory = &metering->memories[metering->n_memories++];
+        *memory = (struct zone_memory){0};
+        (void)snprintf(memory->path, sizeof(memory->path), "%s", domain->path);
+        (void)snprintf(memory->name, sizeof(memory->name), "%s", domain->name);
+    }
+    metering->memories[i].listed = true;
+    return i;
+}
+
+/** Lays counters and readings beside the domains that the meter now has. @return 0 or -ENOMEM (then
+ * the meter must not be read). */
 static int take_domains(struct agent_metering *metering)
 {
     const struct agent_domain *domains = NULL;
     size_t n = agent_metering_ops(metering)->domains(metering->meter, &domains);
-    struct agent_counter *counters = calloc(n + 1, sizeof(*counters));
     struct agent_reading *readings = calloc(n + 1, sizeof(*readings));
-    char(*paths)[256] = calloc(n + 1, sizeof(*paths));
+    size_t *memory_of = calloc(n + 1, sizeof(*memory_of));
+    struct zone_memory *memories =
+        reallocarray(metering->memories, metering->n_memories + n + 1, sizeof(*memories));
 
-    if (counters == NULL || readings == NULL || paths == NULL) {
-        free(counters);
+    metering->laid_out = false;
+    metering->n = 0;
+    if (memories != NULL)
+        metering->memories = memories;
+    if (readings == NULL || memory_of == NULL || memories == NULL) {
         free(readings);
-        free(paths);
-        metering->n = 0;
+        free(memory_of);
         return -ENOMEM;
     }
-    for (size_t i = 0; i < n; i++) {
-        (void)snprintf(paths[i], sizeof(paths[i]), "%s", domains[i].path);
-        for (size_t k = 0; k < metering->n; k++) {
-            if (strcmp(metering->paths[k], paths[i]) == 0)
-                counters[i] = metering->counters[k];
-        }
-    }
-    free(metering->counters);
+    for (size_t i = 0; i < metering->n_memories; i++)
+        memories[i].listed = false;
+    for (size_t i = 0; i < n; i++)
+        memory_of[i] = remember(metering, &domains[i]);
     free(metering->readings);
-    free(metering->paths);
-    metering->counters = counters;
+    free(metering->memory_of);
     metering->readings = readings;
-    metering->paths = paths;
+    metering->memory_of = memory_of;
     metering->domains = domains;
     metering->n = n;
+    metering->laid_out = true;
     return 0;
+}
+
+static struct agent_counter *counter_of(const struct agent_metering *metering, size_t i)
+{
+    return &metering->memories[metering->memory_of[i]].counter;
 }
 
 /** Opens agent_meters[index] in place of the meter in use. @return 0 or its error, with the present
@@ -111,7 +143,7 @@ static int use_meter(struct agent_metering *metering, size_t index, struct kw_er
         agent_metering_ops(metering)->close(&metering->meter);
     metering->meter = meter;
     metering->index = index;
-    metering->n = 0; /* nothing of the old meter's counters means anything here */
+    metering->n_memories = 0; /* nothing of the old meter's counters means anything here */
     metering->platform_t_ns = 0;
     metering->changed = true;
     return take_domains(metering);
@@ -173,9 +205,9 @@ void agent_metering_free(struct agent_metering **metering)
     if (owned->meter != NULL)
         agent_metering_ops(owned)->close(&owned->meter);
     free(owned->sysfs_root);
-    free(owned->counters);
     free(owned->readings);
-    free(owned->paths);
+    free(owned->memory_of);
+    free(owned->memories);
     free(owned);
 }
 
@@ -190,9 +222,9 @@ static bool take_reading(struct agent_metering *metering, size_t i, uint64_t sle
     bool platform = domain->kind == AGENT_DOMAIN_PLATFORM;
 
     if (reading->error != 0)
-        agent_counter_miss(&metering->counters[i], slept_ns);
+        agent_counter_miss(counter_of(metering, i), slept_ns);
     else
-        agent_counter_take(&metering->counters[i], &limits, reading->counter_uj, reading->t_ns,
+        agent_counter_take(counter_of(metering, i), &limits, reading->counter_uj, reading->t_ns,
                            slept_ns, &step);
     if (platform) {
         if (step.interval_ns == 0 || (step.quality & ~KW_QUALITY_BIT(KW_QUALITY_WRAPPED)) != 0)
@@ -228,7 +260,7 @@ static bool any_frozen(const struct agent_metering *metering, bool any_moved)
     for (size_t i = 0; any_moved && i < metering->n; i++) {
         if (metering->domains[i].kind != AGENT_DOMAIN_PLATFORM &&
             metering->readings[i].error == 0 &&
-            metering->counters[i].still_windows >= FROZEN_WINDOWS)
+            counter_of(metering, i)->still_windows >= FROZEN_WINDOWS)
             return true;
     }
     return false;
@@ -239,7 +271,8 @@ static void take_baseline(struct agent_metering *metering)
 {
     struct agent_metering_window unused = {0};
 
-    if (agent_metering_ops(metering)->read(metering->meter, NULL, metering->readings) < 0)
+    if (!metering->laid_out ||
+        agent_metering_ops(metering)->read(metering->meter, NULL, metering->readings) < 0)
         return;
     for (size_t i = 0; i < metering->n; i++)
         (void)take_reading(metering, i, 0, &unused);
@@ -261,7 +294,8 @@ static void look_again(struct agent_metering *metering, uint64_t now_ns)
             return;
         }
     }
-    for (size_t i = index + 1; metering->n == 0 && agent_meters[i] != NULL; i++) {
+    for (size_t i = index + 1; metering->laid_out && metering->n == 0 && agent_meters[i] != NULL;
+         i++) {
         if (use_meter(metering, i, NULL) == 0)
             take_baseline(metering);
     }
@@ -281,7 +315,13 @@ int agent_metering_read(struct agent_metering *metering, const struct agent_mete
     metering->changed = false;
 
     const struct agent_meter_ops *ops = agent_metering_ops(metering);
-    int rc = ops->read(metering->meter, load, metering->readings);
+    int rc = metering->laid_out ? 0 : take_domains(metering);
+    if (rc == 0)
+        rc = ops->read(metering->meter, load, metering->readings);
+    for (size_t i = 0; i < metering->n_memories; i++) {
+        if (!metering->memories[i].listed)
+            agent_counter_miss(&metering->memories[i].counter, slept_ns);
+    }
     for (size_t i = 0; i < metering->n; i++) {
         any_error = any_error || metering->readings[i].error != 0;
         any_moved = take_reading(metering, i, slept_ns, ret) || any_moved;

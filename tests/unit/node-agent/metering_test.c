@@ -106,8 +106,8 @@ static void test_platform(void **state)
     assert_int_equal(cpu_uj(0), 0);
 }
 
-/** A zone that goes away and comes back elsewhere in its count: nothing is invented, its sibling
- * goes on. */
+/** A zone that goes away and comes back: its sibling goes on, and what it drew meanwhile is counted
+ * when it is there again. */
 static void test_zone_comes_and_goes(void **state)
 {
     (void)state;
@@ -129,10 +129,32 @@ static void test_zone_comes_and_goes(void **state)
     energy(0, 170);
     (void)read_at(70 * S);
     assert_int_equal(cpu_uj(0), 10);
-    assert_int_equal(cpu_uj(1), 0);
+    assert_int_equal(cpu_uj(1), 6900);
     energy(1, 7005);
     (void)read_at(71 * S);
     assert_int_equal(cpu_uj(1), 5);
+    /* gone again, and back from a counter that began anew: nothing is invented */
+    kwt_tree_delete(&tree, "class/powercap/intel-rapl:1");
+    (void)read_at(72 * S);
+    (void)read_at(74 * S);
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-1\n", "3\n", RANGE);
+    (void)read_at(150 * S);
+    assert_int_equal(cpu_uj(1), 0);
+    assert_true((window.quality & KW_QUALITY_BIT(KW_QUALITY_RESET)) != 0);
+}
+
+/** The same directory under another name is another zone. */
+static void test_zones_change_places(void **state)
+{
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "100\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-1\n", "900\n", RANGE);
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    (void)read_at(S);
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-1\n", "950\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-0\n", "120\n", RANGE);
+    (void)read_at(62 * S);
+    assert_int_equal(cpu_uj(0) + cpu_uj(1), 0); /* new baselines */
 }
 
 static void test_frozen(void **state)
@@ -212,9 +234,15 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_two_packages),        TEST(test_dies_add_up),     TEST(test_platform),
-        TEST(test_zone_comes_and_goes), TEST(test_frozen),          TEST(test_model),
-        TEST(test_changes_of_meter),    TEST(test_meter_asked_for),
+        TEST(test_two_packages),
+        TEST(test_dies_add_up),
+        TEST(test_platform),
+        TEST(test_zone_comes_and_goes),
+        TEST(test_zones_change_places),
+        TEST(test_frozen),
+        TEST(test_model),
+        TEST(test_changes_of_meter),
+        TEST(test_meter_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "node-agent/powercap_zones.h"
 #include "tests/support/cmocka.h"
 #include "tests/unit/node-agent/meter_rig.h"
@@ -303,6 +304,25 @@ static void test_one_bad_zone(void **state)
     ops->close(&self);
 }
 
+/** A file that is replaced by rename, as virtual machines' folders are written. */
+static void test_replaced_file(void **state)
+{
+    const struct agent_meter_ops *ops = &agent_meter_powercap;
+    struct agent_meter_conf conf = {.topology = &topology, .sysfs_root = tree.root};
+    struct agent_reading reading;
+    char path[256];
+    void *self = NULL;
+
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "5\n", RANGE);
+    assert_int_equal(ops->open(&conf, &self, NULL), 0);
+    (void)snprintf(path, sizeof(path), "%s/class/powercap/intel-rapl:0/energy_uj", tree.root);
+    assert_int_equal(kw_file_write_atomic(path, "77\n", 3, 0400), 0);
+    assert_int_equal(ops->read(self, NULL, &reading), 0);
+    assert_int_equal(reading.counter_uj, 77);
+    ops->close(&self);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -320,6 +340,7 @@ int main(void)
         TEST(test_dangling_links),
         TEST(test_only_memory),
         TEST(test_one_bad_zone),
+        TEST(test_replaced_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
