@@ -158,16 +158,34 @@ void agent_sampler_free(struct agent_sampler **sampler)
     free(owned);
 }
 
+/** Packages whose CPU domain is metered. */
+static unsigned metered_packages(const struct agent_sampler *sampler)
+{
+    unsigned n = 0;
+
+    for (unsigned p = 0; p < sampler->metered.n_packages; p++)
+        n += sampler->metered.slots[agent_slot(p, AGENT_DOMAIN_CPU)].metered;
+    return n;
+}
+
 static uint64_t idle_prior_mw(const struct agent_sampler *sampler, unsigned package, bool dram)
 {
-    uint64_t idle_mw = 0;
+    const struct agent_sampler_conf *conf = &sampler->conf;
+    unsigned n_metered = metered_packages(sampler);
+    uint64_t idle_mw = 0, full_mw = 0;
 
     /* what idle memory draws follows from its size and generation, which no table gives: not
      * assumed */
-    if (!dram)
-        agent_package_power_mw(sampler->conf.topology, package, sampler->conf.idle_mw,
-                               sampler->conf.full_mw, &idle_mw, NULL);
-    return idle_mw;
+    if (dram)
+        return 0;
+    if (n_metered <= conf->topology->n_packages) {
+        agent_package_power_mw(conf->topology, package, conf->idle_mw, conf->full_mw, &idle_mw,
+                               NULL);
+        return idle_mw;
+    }
+    /* more meters than known packages: nobody knows which CPU belongs where */
+    node_prior(conf, &idle_mw, &full_mw);
+    return idle_mw / n_metered;
 }
 
 /** Splits the energy of every slot. @return all that was measured in the window. */

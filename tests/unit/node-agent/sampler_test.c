@@ -293,6 +293,26 @@ static void test_accounting_fails(void **state)
     assert_int_equal(last->sample.packages[0].cpu.measured_uj, 4000000);
 }
 
+/** More metered packages than the topology knows: the stranger's energy goes by all CPU time, and
+ * idle power is shared, not doubled. */
+static void test_more_meters_than_packages(void **state)
+{
+    (void)state;
+    kwt_meter_topology(&topology, 1, "GenuineIntel");
+    size_t a = play_cgroup("/a.service"), b = play_cgroup("/b.service");
+    start();
+    played.cpu_ns[a][0] += 3000;
+    played.cpu_ns[b][0] += 1000;
+    draw(0, 4000000);
+    draw(1, 4000000);
+    (void)sample();
+    assert_int_equal(last->sample.n_packages, 2);
+    assert_int_equal(last->sample.packages[1].package, 1);
+    assert_int_equal(last->sample.idle_mw, 0); /* 1 mW for two packages */
+    assert_int_equal(row("/a.service")->cpu_uj, 6000000);
+    assert_int_equal(row("/b.service")->cpu_uj, 2000000);
+}
+
 static void test_meter_fails(void **state)
 {
     (void)state;
@@ -340,8 +360,10 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_two_packages),     TEST(test_birth_and_end), TEST(test_unknown_key),
-        TEST(test_accounting_fails), TEST(test_meter_fails),   TEST(test_allocates_nothing),
+        TEST(test_two_packages),      TEST(test_birth_and_end),
+        TEST(test_unknown_key),       TEST(test_accounting_fails),
+        TEST(test_meter_fails),       TEST(test_more_meters_than_packages),
+        TEST(test_allocates_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
