@@ -106,7 +106,7 @@ static void read_statuses(struct kw_reader *reader, const json_t *list, struct k
         const char *name = json_string_value(json_object_get(entry, "name"));
         struct kw_pod_container *container = NULL;
         for (size_t j = 0; name != NULL && j < pod->n_containers && container == NULL; j++) {
-            if (strcmp(pod->containers[j].name, name) == 0)
+            if (pod->containers[j].name != NULL && strcmp(pod->containers[j].name, name) == 0)
                 container = &pod->containers[j];
         }
         if (container == NULL)

@@ -12,16 +12,7 @@ from recommender import Agent, Failure, Recommender, Redis, missing, until
 
 MIB = 1 << 20
 
-# The verbs the recommender uses, and no others: the test runs it under these.
-RULES = [
-    {"apiGroups": ["autoscaling.k8s.io"], "resources": ["verticalpodautoscalers"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": ["autoscaling.k8s.io"], "resources": ["verticalpodautoscalers/status"], "verbs": ["get", "patch"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": [""], "resources": ["replicationcontrollers"], "verbs": ["get"]},
-    {"apiGroups": ["apps"], "resources": ["deployments", "replicasets", "statefulsets", "daemonsets"], "verbs": ["get"]},
-    {"apiGroups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": ["get"]},
-    {"apiGroups": ["kwatt.test"], "resources": ["widgets", "widgets/scale"], "verbs": ["get"]},
-]
+DEPLOY = pathlib.Path(__file__).resolve().parents[1] / "deploy/vpa"
 
 WIDGETS = """
 apiVersion: apiextensions.k8s.io/v1
@@ -45,6 +36,14 @@ spec:
 def check(truth: bool, what: str) -> None:
     if not truth:
         raise Failure(what)
+
+
+def documents(text: str):
+    """Objects of several JSON documents that stand one after another."""
+    while text.strip():
+        one, end = json.JSONDecoder().raw_decode(text.lstrip())
+        text = text.lstrip()[end:]
+        yield one
 
 
 class World:
@@ -336,7 +335,11 @@ def test_restart_keeps_advice(world: World, program: Recommender, folder: pathli
 def test(server: apiserver.ApiServer) -> None:
     server.apply_vpa_crd()
     server.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
-    kubeconfig = server.service_account("kwatt-recommender", rules=RULES)
+    # under the rules that are shipped, and no others
+    shipped = server.kubectl("create", "--dry-run=client", "-o", "json", "-f", str(DEPLOY / "rbac.yaml"))
+    rules = next(o["rules"] for o in documents(shipped) if o["kind"] == "ClusterRole")
+    kubeconfig = server.service_account("kwatt-recommender", rules=rules)
+    server.kubectl("apply", "--dry-run=server", "-f", str(DEPLOY / "example.yaml"))
     with tempfile.TemporaryDirectory(prefix="kwatt-recommender-") as name:
         folder = pathlib.Path(name)
         redis = Redis(folder)

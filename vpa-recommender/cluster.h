@@ -27,6 +27,7 @@ struct rec_target {
     int64_t asked_unix_ms; /**< when it was last found out */
 };
 
+/** Frees everything inside; leaves *target UNKNOWN. */
 void rec_target_clear(struct rec_target *target);
 
 struct rec_pod {

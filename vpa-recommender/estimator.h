@@ -32,6 +32,7 @@ struct rec_estimate {
     struct rec_amounts target, lower, upper;
 };
 
+/** Makes it empty. */
 void rec_usage_init(struct rec_usage *usage);
 
 /** Days of history: the smaller of last - first sample and samples / 1440, so that one sample a

@@ -136,20 +136,21 @@ static size_t find(const struct rec_covers *covers, const char *node, const char
     return covers->n;
 }
 
-/** What the pod calls a container of a record. @return NULL where it is none of its main
+/** The container of a pod that a record speaks of. @return NULL where it is none of its main
  * containers. */
-static const char *name_of(const struct kw_pod *pod, const struct kw_container_record *container)
+static const struct kw_pod_container *known_as(const struct kw_pod *pod,
+                                               const struct kw_container_record *container)
 {
     for (size_t i = 0; i < pod->n_containers; i++) {
         const struct kw_pod_container *known = &pod->containers[i];
         if (*container->id != '\0' &&
             (strcmp(known->id, container->id) == 0 || strcmp(known->former_id, container->id) == 0))
-            return known->init ? NULL : known->name;
+            return known->init ? NULL : known;
     }
     for (size_t i = 0; i < pod->n_containers; i++) {
         const struct kw_pod_container *known = &pod->containers[i];
         if (!known->init && strcmp(known->name, container->name) == 0)
-            return known->name;
+            return known;
     }
     return NULL;
 }
@@ -159,17 +160,17 @@ static int feed_pod(const struct rec_cover *cover, const struct kw_pod_record *r
 {
     for (size_t i = 0; i < record->n_containers; i++) {
         const struct kw_container_record *container = &record->containers[i];
-        const char *name = name_of(cover->pod, container);
+        const struct kw_pod_container *known = known_as(cover->pod, container);
         struct rec_reading reading = {
             .epoch = record->epoch,
             .t_unix_ms = record->t_unix_ms,
             .cpu_ns = container->cpu_ns,
             .memory_bytes = container->memory_bytes,
         };
-        if (name == NULL)
+        if (known == NULL)
             continue;
-        int rc = rec_scope_feed(cover->vpa->scope, name, container->id, &reading, interval_ms,
-                                now_unix_ms);
+        int rc = rec_scope_feed(cover->vpa->scope, known->name, container->id, &reading,
+                                interval_ms, now_unix_ms);
         if (rc < 0)
             return rc;
         tally[rc]++;

@@ -24,6 +24,7 @@ struct rec_covers {
     struct rec_cover *items; /**< after rec_covers_sort by node, then uid, then VPA */
 };
 
+/** Frees; leaves *covers empty. */
 void rec_covers_clear(struct rec_covers *covers);
 
 /** Adds the pods that a VPA covers, fills its n_pods and names, and enters out-of-memory kills.

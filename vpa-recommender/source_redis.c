@@ -51,31 +51,51 @@ static bool is_wrong_type(const struct kw_redis_reply *reply)
     return reply->type == KW_REDIS_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0;
 }
 
-/** One command, one reply. @param ret freed by the caller on 0. @return 0; -EBADMSG where the key
- * holds another type. */
-static int ask(struct rec_source *source, struct kw_redis_replies *ret, struct kw_err *err)
+static int out_of_memory(struct kw_err *err)
 {
-    int rc = kw_redis_exec(source->redis, ret, err);
-
-    if (rc < 0)
-        return rc;
-    if (ret->n == 1 && ret->items[0].type != KW_REDIS_ERROR)
-        return 0;
-    bool wrong_type = ret->n == 1 && is_wrong_type(&ret->items[0]);
-    rc = kw_err_set(err, wrong_type ? -EBADMSG : -EREMOTEIO, "Redis refused a command: %s",
-                    ret->n == 1 ? ret->items[0].str : "no reply");
-    kw_redis_replies_free(ret);
-    return rc;
+    (void)kw_err_set(err, -ENOMEM, "out of memory");
+    return -ENOMEM;
 }
 
-/** Asks about one node. A key of another type is that node's fault and nobody else's. @return 1
- * where there is a reply; 0 where the node is passed over; as kw_redis_exec. */
-static int ask_node(struct rec_source *source, struct kw_redis_replies *ret, struct kw_err *err)
+/**
+ * Sends one queued command and takes its one reply.
+ * @param queued outcome of queueing it.
+ * @param storage owns the reply; freed by the caller on 0.
+ * @return 0; -EBADMSG where the key holds another type; as kw_redis_exec.
+ */
+static int ask(struct rec_source *source, int queued, struct kw_redis_replies *storage,
+               const struct kw_redis_reply **ret, struct kw_err *err)
 {
-    int rc = ask(source, ret, err);
+    if (queued != 0)
+        return out_of_memory(err);
+    int rc = kw_redis_exec(source->redis, storage, err);
+    if (rc < 0)
+        return rc;
+    const struct kw_redis_reply *reply = storage->n == 1 ? storage->items : NULL;
+    if (reply != NULL && reply->type != KW_REDIS_ERROR) {
+        *ret = reply;
+        return 0;
+    }
+    bool wrong_type = reply != NULL && is_wrong_type(reply);
+    (void)kw_err_set(err, -EREMOTEIO, "Redis refused a command: %s",
+                     reply != NULL ? reply->str : "no reply");
+    kw_redis_replies_free(storage);
+    return wrong_type ? -EBADMSG : -EREMOTEIO;
+}
 
+/**
+ * Asks about one node. A key of another type is that node's fault and nobody else's.
+ * @return 1 where there is a reply; 0 where the node is passed over; as kw_redis_exec.
+ */
+static int ask_node(struct rec_source *source, int queued, struct kw_redis_replies *storage,
+                    const struct kw_redis_reply **ret, struct kw_err *err)
+{
+    int rc = ask(source, queued, storage, ret, err);
+
+    if (rc == 0)
+        return 1;
     if (rc != -EBADMSG)
-        return rc < 0 ? rc : 1;
+        return rc;
     source->fates[REC_RECORD_REFUSED]++;
     return 0;
 }
@@ -83,15 +103,14 @@ static int ask_node(struct rec_source *source, struct kw_redis_replies *ret, str
 int rec_source_nodes(struct rec_source *source, struct rec_nodes *ret, struct kw_err *err)
 {
     struct kw_redis_replies replies = {0};
+    const struct kw_redis_reply *list;
     struct rec_nodes nodes = {0};
     char key[KW_KEY_MAX];
 
     int rc = kw_redis_queue_texts(source->redis, "ZRANGE", KW_KEY_NODES, "0", NODES_MAX, NULL);
-    if (rc == 0)
-        rc = ask(source, &replies, err);
+    rc = ask(source, rc, &replies, &list, err);
     if (rc < 0)
         return rc;
-    const struct kw_redis_reply *list = &replies.items[0];
     size_t n = list->type == KW_REDIS_ARRAY ? list->n_elements : 0;
     nodes.names = calloc(n + 1, sizeof(*nodes.names));
     for (size_t i = 0; nodes.names != NULL && i < n; i++) {
@@ -107,7 +126,7 @@ int rec_source_nodes(struct rec_source *source, struct rec_nodes *ret, struct kw
     }
     kw_redis_replies_free(&replies);
     if (nodes.names == NULL)
-        return kw_err_set(err, -ENOMEM, "out of memory");
+        return out_of_memory(err);
     *ret = nodes;
     return 0;
 }
@@ -140,31 +159,28 @@ int rec_source_read_all(struct rec_source *source, const char *node, rec_record_
                         struct kw_err *err)
 {
     struct kw_redis_replies replies = {0};
+    const struct kw_redis_reply *reply;
     char key[KW_KEY_MAX];
 
     if (kw_key_pods(key, node) < 0)
         return kw_err_set(err, -EINVAL, "node name is no key");
     int rc = kw_redis_queue_texts(source->redis, "HLEN", key, NULL);
-    if (rc == 0)
-        rc = ask_node(source, &replies, err);
+    rc = ask_node(source, rc, &replies, &reply, err);
     if (rc <= 0)
         return rc;
-    bool sane =
-        replies.items[0].type == KW_REDIS_INTEGER && replies.items[0].integer <= RECORDS_MAX;
+    bool sane = reply->type == KW_REDIS_INTEGER && reply->integer <= RECORDS_MAX;
     kw_redis_replies_free(&replies);
     if (!sane) {
         source->fates[REC_RECORD_REFUSED]++;
         return 0;
     }
     rc = kw_redis_queue_texts(source->redis, "HGETALL", key, NULL);
-    if (rc == 0)
-        rc = ask_node(source, &replies, err);
+    rc = ask_node(source, rc, &replies, &reply, err);
     if (rc <= 0)
         return rc;
-    const struct kw_redis_reply *pairs = &replies.items[0];
-    for (size_t i = 0; pairs->type == KW_REDIS_ARRAY && i + 1 < pairs->n_elements; i += 2) {
-        if (is_text(&pairs->elements[i]))
-            take(source, node, pairs->elements[i].str, &pairs->elements[i + 1], fn, user);
+    for (size_t i = 0; reply->type == KW_REDIS_ARRAY && i + 1 < reply->n_elements; i += 2) {
+        if (is_text(&reply->elements[i]))
+            take(source, node, reply->elements[i].str, &reply->elements[i + 1], fn, user);
         else
             source->fates[REC_RECORD_MALFORMED]++;
     }
@@ -178,14 +194,13 @@ static int read_some(struct rec_source *source, const char *node, const char *ke
 {
     const char *argv[2 + IDS_PER_COMMAND] = {"HMGET", key};
     struct kw_redis_replies replies = {0};
+    const struct kw_redis_reply *values;
 
     memcpy(argv + 2, ids, n * sizeof(*ids));
     int rc = kw_redis_queue(source->redis, 2 + n, argv, NULL);
-    if (rc == 0)
-        rc = ask_node(source, &replies, err);
+    rc = ask_node(source, rc, &replies, &values, err);
     if (rc <= 0)
         return rc;
-    const struct kw_redis_reply *values = &replies.items[0];
     for (size_t i = 0; values->type == KW_REDIS_ARRAY && i < values->n_elements && i < n; i++) {
         if (values->elements[i].type != KW_REDIS_NIL)
             take(source, node, ids[i], &values->elements[i], fn, user);
@@ -213,16 +228,15 @@ int rec_source_advised(struct rec_source *source, const char *node,
                        void (*fn)(void *user, const char *id), void *user, struct kw_err *err)
 {
     struct kw_redis_replies replies = {0};
+    const struct kw_redis_reply *ids;
     char key[KW_KEY_MAX];
 
     if (kw_key_advice(key, node) < 0)
         return kw_err_set(err, -EINVAL, "node name is no key");
     int rc = kw_redis_queue_texts(source->redis, "HKEYS", key, NULL);
-    if (rc == 0)
-        rc = ask_node(source, &replies, err);
+    rc = ask_node(source, rc, &replies, &ids, err);
     if (rc <= 0)
         return rc;
-    const struct kw_redis_reply *ids = &replies.items[0];
     for (size_t i = 0; ids->type == KW_REDIS_ARRAY && i < ids->n_elements; i++) {
         if (is_text(&ids->elements[i]))
             fn(user, ids->elements[i].str);

@@ -38,6 +38,7 @@ struct rec_nodes {
     char **names;
 };
 
+/** Frees; leaves *nodes empty. */
 void rec_nodes_clear(struct rec_nodes *nodes);
 
 /** Reads the names of the nodes whose agents publish, at most 20 000. @param ret cleared by the
