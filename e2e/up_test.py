@@ -60,6 +60,16 @@ def wait_for(what, condition):
     raise AssertionError(f"waited {PATIENCE_S} s in vain for {what}")
 
 
+def redis_send(path, *commands):
+    """Runs commands on a Redis behind a unix socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        for command in commands:
+            parts = [p if isinstance(p, bytes) else str(p).encode() for p in command]
+            connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+            assert connection.recv(65536)[:1] != b"-", command
+
+
 class UpTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kwatt-up-"))
@@ -179,6 +189,45 @@ class UpTest(unittest.TestCase):
             [KWATT, "top", "--redis", redis, "--json"], env=self.env, text=True, capture_output=True,
             timeout=PATIENCE_S, check=True).stdout))
         self.assertEqual(nodes[0]["node"], self.lock()["node"])
+
+    @unittest.skipUnless(shutil.which("redis-server"), "no redis-server here")
+    def test_top_passes_over_hostile_records(self):
+        path = self.folder / "redis.sock"
+        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir",
+                                   self.folder], stdout=subprocess.DEVNULL)
+        self.addCleanup(self.end, server)
+        wait_for("redis-server", path.exists)
+        energy = {"measured_uj": 9, "idle_uj": 4, "pods_uj": 4, "system_uj": 1}
+        sample = {"schema": 1, "node": "good", "epoch": 1000, "seq": 1, "t_unix_ms": 2000, "interval_ns": 1, "watts_mw": 1,
+                  "packages": [{"package": 0, "cpu": energy}], "used_mcpu": 1, "allocatable_mcpu": 1, "idle_mw": 1,
+                  "meter": "\u001b[2Jevil"}
+        pod = {"schema": 1, "kind": "unit", "id": "/a", "name": "n\u001b]0;owned\u0007", "epoch": 1000, "t_unix_ms": 2000,
+               "cpu_ns": 5, "active_uj": 3}
+        redis_send(path,
+                   ("ZADD", "kwatt:v1:nodes", 1, "good", 1, "later", 1, "broken", 1, "no name", 1, b"\xff\x00", 1, "typed"),
+                   ("HSET", "kwatt:v1:node:{good}", "sample", json.dumps(sample), "curve", "}{", "info", "[]"),
+                   ("HSET", "kwatt:v1:node:{later}", "sample", json.dumps({**sample, "schema": 2})),
+                   ("HSET", "kwatt:v1:node:{broken}", "sample", b"\xff{" * 1000),
+                   ("HSET", "kwatt:v1:pods:{good}", "/a", json.dumps(pod), "/b", "x", "/c", json.dumps({**pod, "id": 7})),
+                   ("SET", "kwatt:v1:advice:{good}", "not a hash"),
+                   ("HSET", "kwatt:v1:node:{typed}", "other", "field"))
+        for options in (["--once"], ["--json"], ["--node", "good", "--once"], ["--node", "good", "--json"]):
+            done = subprocess.run([KWATT, "top", "--redis", f"unix://{path}", *options], env=self.env, text=True,
+                                  capture_output=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if "--json" in options:
+                report = json.loads(done.stdout)
+                report = report[0] if "--node" not in options else report
+                self.assertEqual((report["node"], report["departed_uj"]), ("good", 1))
+                self.assertEqual([w["id"] for w in report["workloads"]], ["/a"])
+            else:
+                self.assertIn("good", done.stdout)
+                self.assertNotIn("\x1b", done.stdout)
+        for node, words in (("later", "another version"), ("broken", "malformed"), ("absent", "no agent has published")):
+            done = subprocess.run([KWATT, "top", "--redis", f"unix://{path}", "--node", node, "--once"], env=self.env,
+                                  text=True, capture_output=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.stderr)
 
     def test_without_redis_server_it_measures_and_says_what_is_missing(self):
         empty = self.folder / "path"
