@@ -162,6 +162,10 @@ static int load(const struct kw_conf_program *program, int argc, char **argv, ch
         (void)fprintf(out, "%s %s\n", program->name, kw_version_text());
         return printed(out, err);
     }
+    if (command.options) {
+        rc = kw_conf_dump_options(program, out);
+        return rc < 0 ? kw_err_set(err, rc, "out of memory") : printed(out, err);
+    }
 
     rc = read_env(program, envp, values, err);
     if (rc < 0)

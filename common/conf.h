@@ -10,7 +10,7 @@
 
 /*
  * Options as rows. One table per program parses flags, environment and YAML file, validates, prints
- * --help, dumps the effective configuration, and later feeds man pages and the chart's schema.
+ * --help, dumps the effective configuration, and feeds the chart's schema (--dump-options).
  * Precedence: flag, then environment, then file, then default. Of a flag given twice the last
  * counts; an empty environment variable counts as not set, and so does a key of the file without a
  * value. What a stronger source overrides is checked all the same. Secrets are never values of
@@ -18,7 +18,10 @@
  *
  * Every program gets for free: --help, --version, --config FILE (YAML; also KWATT_CONFIG),
  * --dump-config (prints the effective configuration as YAML that --config accepts, and where each
- * value came from as a comment).
+ * value came from as a comment), --dump-options (prints the table as JSON: {"program", "version",
+ * "options": [{"flag", "env", "key", "type", "default", "min", "max", "choices", "metavar", "help",
+ * "group"}]}; what a row does not have is left out; types are bool, string, integer, number,
+ * duration, size and choice, min and max of a duration are nanoseconds).
  */
 
 enum kw_conf_type {

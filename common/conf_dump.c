@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
+#include "common/buf.h"
+#include "common/cleanup.h"
 #include "common/conf_internal.h"
 #include "common/utf8.h"
 #include "common/version.h"
@@ -128,4 +131,61 @@ void kw_conf_dump(const struct kw_conf_program *program, const struct kw_conf_va
         print_source(&dump, &program->options[i], &values[i]);
         (void)fputc('\n', out);
     }
+}
+
+static void add_text(struct kw_buf *out, const char *name, const char *text)
+{
+    if (text == NULL)
+        return;
+    (void)kw_buf_addf(out, ", \"%s\": ", name);
+    (void)kw_buf_add_json(out, text, strlen(text));
+}
+
+/* One row of the table; the flag comes first, since every row has one. */
+static void add_option(struct kw_buf *out, const struct kw_conf_option *option)
+{
+    static const char *const types[] = {
+        [KW_CONF_BOOL] = "bool",     [KW_CONF_STRING] = "string",        [KW_CONF_U64] = "integer",
+        [KW_CONF_DOUBLE] = "number", [KW_CONF_DURATION_NS] = "duration", [KW_CONF_BYTES] = "size",
+        [KW_CONF_CHOICE] = "choice",
+    };
+    _Static_assert(KW_ARRAY_SIZE(types) == KW_CONF__MAX, "every type has a name");
+
+    (void)kw_buf_addf(out, "{\"flag\": \"%s\"", option->flag);
+    add_text(out, "env", option->env);
+    add_text(out, "key", option->key);
+    add_text(out, "type", types[option->type]);
+    add_text(out, "default", option->def);
+    if (option->min != 0 || option->max != 0)
+        (void)kw_buf_addf(out, ", \"min\": %llu, \"max\": %llu", (unsigned long long)option->min,
+                          (unsigned long long)option->max);
+    for (size_t i = 0; option->choices != NULL && option->choices[i] != NULL; i++) {
+        (void)kw_buf_adds(out, i == 0 ? ", \"choices\": [" : ", ");
+        (void)kw_buf_add_json(out, option->choices[i], strlen(option->choices[i]));
+        (void)kw_buf_adds(out, option->choices[i + 1] == NULL ? "]" : "");
+    }
+    add_text(out, "metavar", option->metavar);
+    add_text(out, "help", option->help);
+    add_text(out, "group", option->group);
+    (void)kw_buf_adds(out, "}");
+}
+
+int kw_conf_dump_options(const struct kw_conf_program *program, FILE *out)
+{
+    struct kw_buf text = {0};
+
+    (void)kw_buf_adds(&text, "{\"program\": ");
+    (void)kw_buf_add_json(&text, program->name, strlen(program->name));
+    add_text(&text, "version", kw_version());
+    (void)kw_buf_adds(&text, ", \"options\": [");
+    for (size_t i = 0; i < program->n_options; i++) {
+        (void)kw_buf_adds(&text, i == 0 ? "\n  " : ",\n  ");
+        add_option(&text, &program->options[i]);
+    }
+    (void)kw_buf_adds(&text, "\n]}\n");
+    int rc = text.failed ? -ENOMEM : 0;
+    if (rc == 0)
+        (void)fwrite(text.data, 1, text.len, out);
+    kw_buf_free(&text);
+    return rc;
 }

@@ -13,7 +13,8 @@
  * otherwise swallow the next flag; --flag=--text says it on purpose.
  */
 
-static const char *const common_flags[] = {"config", "dump-config", "help", "version"};
+static const char *const common_flags[] = {"config", "dump-config", "dump-options", "help",
+                                           "version"};
 
 static const char *flag_at(const void *user, size_t i)
 {
@@ -95,17 +96,18 @@ static int option_flag(struct scan *scan, const struct kw_conf_option *option, c
     return 0;
 }
 
-/* --help, --version, --dump-config, --config; *ret_known false: none of them. */
+/* --help, --version, --dump-config, --dump-options, --config; *ret_known false: none of them. */
 static int common_flag(struct scan *scan, const char *name, size_t len, bool *ret_known)
 {
     struct kw_conf_command *command = scan->command;
     *ret_known = true;
     if (is_name(name, len, "config"))
         return flag_value(scan, name, len, "FILE", &command->config);
-    bool *asked = is_name(name, len, "help")          ? &command->help
-                  : is_name(name, len, "version")     ? &command->version
-                  : is_name(name, len, "dump-config") ? &command->dump
-                                                      : NULL;
+    bool *asked = is_name(name, len, "help")           ? &command->help
+                  : is_name(name, len, "version")      ? &command->version
+                  : is_name(name, len, "dump-config")  ? &command->dump
+                  : is_name(name, len, "dump-options") ? &command->options
+                                                       : NULL;
     if (asked == NULL) {
         *ret_known = false;
         return 0;
@@ -185,7 +187,7 @@ int kw_conf_read_flags(const struct kw_conf_program *program, int argc, char **a
             int rc = scan_flag(&scan, argument);
             if (rc < 0)
                 return rc;
-            if (ret->help || ret->version)
+            if (ret->help || ret->version || ret->options)
                 return 0;
         }
         for (int i = first; i <= scan.at; i++)

@@ -98,6 +98,7 @@ void kw_conf_help(const struct kw_conf_program *program, FILE *out)
                   "Print the settings in force as YAML that --config accepts, with the source of "
                   "each, and exit.",
                   INDENT);
+    (void)fprintf(out, "  --dump-options\n        Print this list of options as JSON and exit.\n");
     (void)fprintf(out, "  --help\n        Print this text and exit.\n"
                        "  --version\n        Print the version and exit.\n");
     if (program->examples != NULL) {

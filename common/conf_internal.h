@@ -35,6 +35,7 @@ struct kw_conf_command {
     bool help;
     bool version;
     bool dump;
+    bool options;
     const char *config; /**< --config FILE; NULL: not given */
     size_t first_positional;
 };
@@ -65,7 +66,8 @@ const char *kw_conf_nearest(const char *text, const char *(*get)(const void *use
                             const void *user, size_t n);
 
 /**
- * Reads the flags into `values` and sorts argv (see kw_conf_load). Stops at --help and --version.
+ * Reads the flags into `values` and sorts argv (see kw_conf_load). Stops at --help, --version and
+ * --dump-options.
  * @return 0; -EINVAL with `err`; -ENOMEM.
  */
 int kw_conf_read_flags(const struct kw_conf_program *program, int argc, char **argv,
@@ -82,3 +84,6 @@ int kw_conf_read_yaml(const struct kw_conf_program *program, const char *name,
 /** Prints the values in force as YAML. @param file name of the configuration file, NULL without. */
 void kw_conf_dump(const struct kw_conf_program *program, const struct kw_conf_value *values,
                   const char *file, FILE *out);
+
+/** Prints the table of options as one JSON object (see conf.h). @return 0 or -ENOMEM. */
+int kw_conf_dump_options(const struct kw_conf_program *program, FILE *out);

@@ -30,6 +30,7 @@ static void help_shows_every_row(void **state)
         "  --config FILE\n",
         "KWATT_CONFIG",
         "  --dump-config\n",
+        "  --dump-options\n",
         "  --version\n",
         "\nExamples:\n  kwatt-test --redis unix:///run/redis.sock\n",
     };
@@ -103,12 +104,42 @@ static void dump_names_sources_and_can_be_loaded(void **state)
     kwt_done(&run);
 }
 
+static void the_table_is_json(void **state)
+{
+    (void)state;
+    struct kwt_run run;
+    kwt_load(&run, KWT_ARGS("--shards=3", "--dump-options", "--unknown"),
+             KWT_ARGS("KWATT_SHARDS=x"));
+    assert_int_equal(run.rc, KW_CONF_DONE);
+    static const char *const parts[] = {
+        "{\"program\": \"kwatt-test\", \"version\": \"0.1.0\", \"options\": [\n  {\"flag\": "
+        "\"redis\", ",
+        "{\"flag\": \"redis-timeout\", \"env\": \"KWATT_REDIS_TIMEOUT\", \"key\": "
+        "\"redis.timeout\", "
+        "\"type\": \"duration\", \"default\": \"2s\", \"min\": 100000000, \"max\": 60000000000, "
+        "\"metavar\": \"TIME\", \"help\": \"Longest wait for an answer.\", \"group\": "
+        "\"Redis\"},\n",
+        "\"key\": \"node\", \"type\": \"string\", \"min\": 1, \"max\": 63,",
+        "\"type\": \"number\", \"default\": \"0.5\", \"min\": 0, \"max\": 1,",
+        "\"min\": 1024, \"max\": 18446744073709551615,",
+        "\"type\": \"bool\", \"default\": \"true\", \"help\"",
+        "\"choices\": [\"error\", \"warn\", \"info\", \"debug\"], \"metavar\": \"LEVEL\",",
+        "{\"flag\": \"only-flag\", \"type\": \"string\", \"default\": \"x\",",
+        "\"help\": \"No key.\", \"group\": \"Log\"}\n]}\n",
+    };
+    for (size_t i = 0; i < KW_ARRAY_SIZE(parts); i++) {
+        if (strstr(run.out, parts[i]) == NULL)
+            fail_msg("\"%s\" is missing in:\n%s", parts[i], run.out);
+    }
+    kwt_done(&run);
+}
+
 static void a_dump_onto_a_full_disk_fails(void **state)
 {
     (void)state;
     kw_cleanup_file FILE *full = fopen("/dev/full", "w");
     assert_non_null(full);
-    static const char *const flags[] = {"--dump-config", "--help", "--version"};
+    static const char *const flags[] = {"--dump-config", "--dump-options", "--help", "--version"};
     for (size_t i = 0; i < KW_ARRAY_SIZE(flags); i++) {
         struct kwt_settings settings = {0};
         struct kw_err err = {0};
@@ -125,6 +156,7 @@ int main(void)
         cmocka_unit_test(help_shows_every_row),
         cmocka_unit_test(version_is_one_line),
         cmocka_unit_test(dump_names_sources_and_can_be_loaded),
+        cmocka_unit_test(the_table_is_json),
         cmocka_unit_test(a_dump_onto_a_full_disk_fails),
     };
     return cmocka_run_group_tests(tests, NULL, kwt_remove_config);
