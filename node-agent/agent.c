@@ -276,6 +276,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .accounting = agent->accounting,
         .accounting_self = agent->accounting_self,
         .cgroups = agent->cgroups,
+        .part = options->outside == AGENT_OUTSIDE_ABSENT,
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
         .interval_ns = options->interval_ns,

@@ -9,6 +9,8 @@
 const char *const agent_meter_choices[] = {"auto", "powercap", "model", NULL};
 const char *const agent_accounting_choices[] = {"auto", "ebpf", "ebpf-raw", "cgroup-files", NULL};
 const char *const agent_attribution_choices[] = {"ratio-cpu", NULL};
+const char *const agent_outside_choices[] = {"system", "absent", NULL};
+_Static_assert(KW_ARRAY_SIZE(agent_outside_choices) == AGENT_OUTSIDE__MAX + 1, "a name each");
 
 #define AT(field) offsetof(struct agent_options, field)
 
@@ -44,7 +46,12 @@ static const struct kw_conf_option options[] = {
     {"procfs", "KWATT_PROCFS", "procfs", KW_CONF_STRING, AT(procfs_root), "/proc", 0, 0, NULL,
      "DIR", "root of procfs", "Where to look"},
     {"cgroup-root", "KWATT_CGROUP_ROOT", "cgroupRoot", KW_CONF_STRING, AT(cgroup_root), "/", 0, 0,
-     NULL, "PATH", "only cgroups below this path are workloads; what is outside is the system",
+     NULL, "PATH", "only cgroups below this path are workloads", "Where to look"},
+    {"outside", "KWATT_OUTSIDE", "outside", KW_CONF_CHOICE, AT(outside), "system", 0, 0,
+     agent_outside_choices, "WHAT",
+     "CPU time outside of the cgroup root: the system's, or absent where the meter does not see "
+     "it\n"
+     "either (nodes that share a machine, each with a meter of its own part)",
      "Where to look"},
     /* publishing */
     {"redis", "KWATT_REDIS", "redis.url", KW_CONF_STRING, AT(redis_url), NULL, 0, 0, NULL, "URL",

@@ -14,6 +14,7 @@ struct agent_options {
     char *sysfs_root;
     char *procfs_root;
     char *cgroup_root;
+    unsigned outside;     /**< enum agent_outside: what is not below cgroup_root */
     unsigned meter;       /**< index into agent_meter_choices */
     unsigned accounting;  /**< index into agent_accounting_choices */
     unsigned attribution; /**< index into agent_attribution_choices */
@@ -28,11 +29,20 @@ struct agent_options {
     bool once;
 };
 
+/** What CPU time outside of cgroup_root is. */
+enum agent_outside {
+    AGENT_OUTSIDE_SYSTEM, /**< the system's: the meter is of the whole machine */
+    AGENT_OUTSIDE_ABSENT, /**< another node's: the meter, too, knows only what is below */
+    AGENT_OUTSIDE__MAX
+};
+
 /** "auto" and the names of agent_meters, agent_accounting_backends; the names of
  * agent_attributions. End with NULL. */
 extern const char *const agent_meter_choices[];
 extern const char *const agent_accounting_choices[];
 extern const char *const agent_attribution_choices[];
+/** Names of enum agent_outside. */
+extern const char *const agent_outside_choices[];
 
 /** The option table of kwatt-node-agent. */
 extern const struct kw_conf_program agent_program;

@@ -92,6 +92,27 @@ static void node_prior(const struct agent_sampler_conf *conf, uint64_t *ret_idle
     }
 }
 
+/** Leaves out of a reading what is not of this node. Needs the tree as it is now: a cgroup that was
+ * just born is in it. */
+static void confine(struct agent_sampler *sampler)
+{
+    struct agent_usage *usage = &sampler->usage;
+    size_t row = usage->n_packages, kept = 0;
+
+    if (!sampler->conf.part || sampler->conf.cgroups == NULL)
+        return;
+    (void)agent_cgroups_update(sampler->conf.cgroups, kw_now_ns());
+    for (size_t i = 0; i < usage->n; i++) {
+        if (usage->keys[i] != AGENT_KEY_OVERFLOW &&
+            agent_cgroups_find(sampler->conf.cgroups, usage->keys[i]) == NULL)
+            continue;
+        usage->keys[kept] = usage->keys[i];
+        memmove(&usage->cpu_ns[kept * row], &usage->cpu_ns[i * row], row * sizeof(uint64_t));
+        kept++;
+    }
+    usage->n = kept;
+}
+
 /** First readings: what lies before them is not ours. A meter that fails here gives its baseline
  * later. */
 static int take_baseline(struct agent_sampler *sampler)
@@ -101,6 +122,8 @@ static int take_baseline(struct agent_sampler *sampler)
     if (conf->cgroups != NULL)
         (void)agent_cgroups_update(conf->cgroups, kw_now_ns());
     int rc = conf->accounting->read(conf->accounting_self, &sampler->usage);
+    if (rc == 0)
+        confine(sampler);
     (void)agent_metering_read(conf->metering, NULL, kw_now_ns(), 0, &sampler->metered);
     sampler->last_ns = rc == 0 ? sampler->usage.t_ns : kw_now_ns();
     sampler->last_ahead_ns = boot_ahead_ns();
@@ -391,8 +414,10 @@ int agent_sampler_take(struct agent_sampler *sampler, struct agent_snapshot **re
     uint64_t interval_ns = now_ns > sampler->last_ns ? now_ns - sampler->last_ns : 0;
     uint64_t ahead_ns = boot_ahead_ns();
     uint64_t slept_ns = ahead_ns > sampler->last_ahead_ns ? ahead_ns - sampler->last_ahead_ns : 0;
-    if (usage_known)
+    if (usage_known) {
+        confine(sampler);
         agent_booking_busy(sampler->booking, &sampler->usage, busy_ns);
+    }
     struct agent_meter_load load = {.interval_ns = interval_ns, .busy_ns = busy_ns};
     notes.meter_error =
         agent_metering_read(conf->metering, &load, now_ns, slept_ns, &sampler->metered);

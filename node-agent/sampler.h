@@ -19,6 +19,7 @@ struct agent_sampler_conf {
     const struct agent_accounting_ops *accounting;
     void *accounting_self;
     struct agent_cgroups *cgroups; /**< NULL: no cgroup tree */
+    bool part; /**< what is not in the tree of cgroups is not of this node, not even the system's */
     struct agent_metering *metering;
     const struct agent_attribution_ops *method;
     uint64_t interval_ns;      /**< nominal; a window much longer is flagged as a gap */
