@@ -6,6 +6,33 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/utf8.h"
+
+char *agent_label_text(const char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t len = strlen(text), used = 0;
+    char *ret = malloc(4 * len + 1);
+
+    if (ret == NULL)
+        return NULL;
+    for (size_t i = 0; i < len;) {
+        size_t width = kw_utf8_next(text + i, len - i, NULL);
+        if (width > 0) {
+            memcpy(ret + used, text + i, width);
+            used += width;
+            i += width;
+            continue;
+        }
+        unsigned char byte = (unsigned char)text[i++];
+        ret[used++] = '\\';
+        ret[used++] = 'x';
+        ret[used++] = digits[byte >> 4];
+        ret[used++] = digits[byte & 15];
+    }
+    ret[used] = '\0';
+    return ret;
+}
 
 int agent_label_new(const struct agent_label *texts, struct agent_label **ret)
 {
@@ -16,10 +43,10 @@ int agent_label_new(const struct agent_label *texts, struct agent_label **ret)
     label->refs = 1;
     label->kind = texts->kind;
     label->started_unix_ms = texts->started_unix_ms;
-    label->id = strdup(texts->id);
-    label->name = strdup(texts->name);
-    label->runtime = strdup(texts->runtime);
-    label->cgroup = strdup(texts->cgroup);
+    label->id = agent_label_text(texts->id);
+    label->name = agent_label_text(texts->name);
+    label->runtime = agent_label_text(texts->runtime);
+    label->cgroup = agent_label_text(texts->cgroup);
     if (label->id == NULL || label->name == NULL || label->runtime == NULL ||
         label->cgroup == NULL) {
         agent_label_unref(&label);

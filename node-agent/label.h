@@ -20,7 +20,12 @@ struct agent_label {
     int64_t started_unix_ms; /**< when the agent first saw it */
 };
 
-/** Copies the texts; one reference is the caller's. @return 0 or -ENOMEM. */
+/** A copy of a text with every byte that is no UTF-8 written as "\xNN": cgroups may be called
+ * anything, JSON may not hold it.
+ * @return caller frees; NULL on ENOMEM. */
+char *agent_label_text(const char *text);
+
+/** Copies the texts, made UTF-8; one reference is the caller's. @return 0 or -ENOMEM. */
 int agent_label_new(const struct agent_label *texts, struct agent_label **ret);
 
 /** One more reference. @return label. */

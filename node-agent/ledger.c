@@ -120,12 +120,13 @@ static int grow(struct agent_ledger *ledger)
     return 0;
 }
 
+/** @param id as in its label. */
 static struct agent_workload *find_workload(const struct agent_ledger *ledger,
-                                            const struct agent_identity *identity)
+                                            enum kw_workload_kind kind, const char *id)
 {
     for (size_t i = 0; i < ledger->n; i++) {
         const struct agent_label *label = ledger->workloads[i]->label;
-        if (label->kind == identity->kind && strcmp(label->id, identity->id) == 0)
+        if (label->kind == kind && strcmp(label->id, id) == 0)
             return ledger->workloads[i];
     }
     return NULL;
@@ -227,7 +228,7 @@ static int add_container(struct agent_workload *workload, const struct agent_ide
     if (agent_label_new(&texts, &container.label) < 0)
         return -ENOMEM;
     size_t at = workload->n_containers;
-    while (at > 0 && strcmp(containers[at - 1].label->id, texts.id) > 0) {
+    while (at > 0 && strcmp(containers[at - 1].label->id, container.label->id) > 0) {
         containers[at] = containers[at - 1];
         at--;
     }
@@ -240,8 +241,13 @@ int agent_ledger_attach(struct agent_ledger *ledger, const struct agent_identity
                         const char *path, int64_t now_unix_ms, struct agent_workload **ret,
                         struct agent_label **ret_container)
 {
-    struct agent_workload *workload = find_workload(ledger, identity);
+    kw_cleanup_free char *id = agent_label_text(identity->id);
+    kw_cleanup_free char *container_id = agent_label_text(identity->container_id);
     struct agent_container *container = NULL;
+
+    if (id == NULL || container_id == NULL)
+        return -ENOMEM;
+    struct agent_workload *workload = find_workload(ledger, identity->kind, id);
 
     if (workload == NULL) {
         int rc = add_workload(ledger, identity, now_unix_ms, &workload);
@@ -249,12 +255,12 @@ int agent_ledger_attach(struct agent_ledger *ledger, const struct agent_identity
             return rc;
     }
     if (identity->container_id[0] != '\0') {
-        container = find_container(workload, identity->container_id);
+        container = find_container(workload, container_id);
         if (container != NULL) {
             container->cgroups++;
         } else {
             int rc = add_container(workload, identity, path, now_unix_ms);
-            container = find_container(workload, identity->container_id);
+            container = find_container(workload, container_id);
             if (rc < 0 && workload->cgroups == 0)
                 workload->ended_unix_ms = now_unix_ms; /* made for nothing: departs in time */
             if (rc < 0)

@@ -246,6 +246,21 @@ static void test_many_containers(void **state)
     assert_conserved();
 }
 
+/** Names that are no UTF-8 stay apart and become text that JSON can hold. */
+static void test_names_of_any_bytes(void **state)
+{
+    struct agent_label *container = NULL;
+    struct agent_workload *a = attach("/a\xff\xc3", "c\x80", &container);
+
+    (void)state;
+    assert_string_equal(a->label->id, "/a\\xff\\xc3");
+    assert_string_equal(a->containers[0].label->id, "c\\x80");
+    assert_ptr_equal(attach("/a\xff\xc3", "", NULL), a);
+    assert_ptr_not_equal(attach("/a\xfe\xc3", "", NULL), a);
+    assert_string_equal(attach("/\xc3\xa4", "", NULL)->label->id, "/\xc3\xa4");
+    agent_label_unref(&container);
+}
+
 static void test_too_many_workloads(void **state)
 {
     struct agent_identity *identity = calloc(1, sizeof(*identity));
@@ -314,7 +329,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_by_package),     TEST(test_containers),         TEST(test_unknown_usage),
         TEST(test_a_lying_method), TEST(test_end_and_departure),  TEST(test_many_containers),
-        TEST(test_random_life),    TEST(test_too_many_workloads),
+        TEST(test_random_life),    TEST(test_names_of_any_bytes), TEST(test_too_many_workloads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
