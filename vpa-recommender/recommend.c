@@ -133,6 +133,15 @@ static void apply_policy(const struct kw_vpa_policy *policy, struct kw_vpa_conta
         entry->upper.bytes = entry->target.bytes;
 }
 
+static bool has_entry(const struct kw_vpa_status *status, const char *name)
+{
+    for (size_t i = 0; i < status->n_containers; i++) {
+        if (strcmp(status->containers[i].container, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int add_entry(const struct rec_recommend_input *input, const char *name, size_t live,
                      struct kw_vpa_status *status, enum low_confidence *confidence)
 {
@@ -178,7 +187,7 @@ static int add_entries(const struct rec_recommend_input *input, struct kw_vpa_st
     for (size_t i = 0; rc == 0 && i < room; i++) {
         /* without pods: what stands there, and nobody can tell which containers there will be */
         const char *name = input->n_pods > 0 ? input->names[i] : present->containers[i].container;
-        if (!is_off(input->vpa, name))
+        if (!is_off(input->vpa, name) && !has_entry(status, name))
             rc = add_entry(input, name, input->n_pods > 0 ? live : room, status, confidence);
     }
     if (status->n_containers > 1)

@@ -13,6 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/** A pod's containers (api/pod_record.h); and a Deployment's pods, ten times over for those that
+ * were replaced within a day. Bounds what a node that makes up names can cost. */
+#define CONTAINERS_MAX 1024
+#define INSTANCES_MAX  50000
+
 struct instance {
     char *id;
     struct rec_container *container;
@@ -26,7 +31,7 @@ struct rec_scope {
     struct rec_container *containers;
     void *tree; /**< struct instance by id */
     struct instance *instances;
-    size_t n_instances;
+    size_t n_containers, n_instances;
 };
 
 static int compare(const void *a, const void *b)
@@ -94,6 +99,7 @@ static struct rec_container *get_container(struct rec_scope *scope, const char *
     rec_usage_init(&container->usage);
     container->next = scope->containers;
     scope->containers = container;
+    scope->n_containers++;
     return container;
 }
 
@@ -130,11 +136,21 @@ static struct instance *get_instance(struct rec_scope *scope, const char *contai
     return instance;
 }
 
+/** Whether a name or id is new and there is no room for it. */
+static bool full(const struct rec_scope *scope, const char *container, const char *id)
+{
+    struct instance key = {.id = (char *)id};
+
+    return (scope->n_containers >= CONTAINERS_MAX && rec_scope_find(scope, container) == NULL) ||
+           (scope->n_instances >= INSTANCES_MAX && tfind(&key, &scope->tree, compare) == NULL);
+}
+
 int rec_scope_feed(struct rec_scope *scope, const char *container, const char *instance,
                    const struct rec_reading *reading, uint64_t interval_ms, int64_t now_unix_ms)
 {
+    if (full(scope, container, instance))
+        return REC_FEED_IMPLAUSIBLE;
     struct instance *of = get_instance(scope, container, instance);
-
     if (of == NULL)
         return -ENOMEM;
     of->seen_unix_ms = now_unix_ms;
@@ -144,7 +160,8 @@ int rec_scope_feed(struct rec_scope *scope, const char *container, const char *i
 int rec_scope_oom(struct rec_scope *scope, const char *container, const char *instance,
                   uint64_t request_bytes, int64_t killed_unix_ms, int64_t now_unix_ms)
 {
-    if (killed_unix_ms <= 0 || killed_unix_ms > now_unix_ms + REC_MEMORY_WINDOW_MS)
+    if (killed_unix_ms <= 0 || killed_unix_ms > now_unix_ms + REC_MEMORY_WINDOW_MS ||
+        full(scope, container, instance))
         return 0;
     struct instance *of = get_instance(scope, container, instance);
     if (of == NULL)

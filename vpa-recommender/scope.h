@@ -31,7 +31,8 @@ void rec_scope_free(struct rec_scope **scope);
 /**
  * Feeds a reading of an instance. The first one of a container or instance makes it.
  * @param instance id that no other instance of the scope has (a container's id).
- * @return enum rec_feed_result; -ENOMEM.
+ * @return enum rec_feed_result (IMPLAUSIBLE also beyond 1024 containers or 50 000 instances);
+ * -ENOMEM.
  */
 int rec_scope_feed(struct rec_scope *scope, const char *container, const char *instance,
                    const struct rec_reading *reading, uint64_t interval_ms, int64_t now_unix_ms);

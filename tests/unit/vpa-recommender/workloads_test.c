@@ -154,6 +154,28 @@ static void test_long_id(void **state)
     assert_int_equal(strlen(containers[0].name), 252);
 }
 
+/* A node that makes up container ids and names can fill its own workload, no more. */
+static void test_made_up_names(void **state)
+{
+    char name[32];
+    struct kw_container_record container = {.id = name, .name = name};
+    struct kw_pod_record record = {.kind = KW_WORKLOAD_POD,
+                                   .id = (char *)"uid",
+                                   .epoch = 1,
+                                   .t_unix_ms = NOW,
+                                   .n_containers = 1,
+                                   .containers = &container};
+    uint64_t tally[REC_FEED__MAX] = {0};
+
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        (void)snprintf(name, sizeof(name), "c%d", i);
+        assert_int_equal(rec_workloads_feed(workloads, "n", &record, 60000, NOW, tally), 0);
+    }
+    assert_int_equal(tally[REC_FEED_BASED], 1024);
+    assert_int_equal(tally[REC_FEED_IMPLAUSIBLE], 3000 - 1024);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +183,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ended_and_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_containers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_long_id, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_made_up_names, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
