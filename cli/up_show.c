@@ -138,7 +138,7 @@ bool cli_up_time_is_over(const struct cli_up *up, uint64_t now_ns)
         return false;
     if (up->has_view && observed_ns(up, now_ns) >= up->settings.for_ns)
         return true;
-    return now_ns - up->start_ns >= up->settings.for_ns + GRACE_NS;
+    return now_ns - up->start_ns >= up->settings.for_ns + GRACE_NS + up->settings.interval_ns;
 }
 
 static int print_report(struct cli_up *up, uint64_t now_ns)

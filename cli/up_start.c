@@ -17,6 +17,9 @@
  */
 #define REDIS_WAIT_NS (3 * KW_NS_PER_S)
 
+/** Least that the agent takes. */
+#define INTERVAL_LEAST_US 100000
+
 #define SOCKET_NAME "redis.sock"
 
 /** The programs get our environment without KWATT_CONFIG: that file has the keys of `kwatt up`. */
@@ -190,8 +193,15 @@ static int add_agent_options(struct cli_up *up, struct cli_child *child)
         {"procfs", settings->procfs},
         {"cgroup-root", settings->cgroup_root},
     };
-    int rc = cli_child_arg(child, "--interval=%" PRIu64 "us", settings->interval_ns / 1000);
+    uint64_t interval_us = settings->interval_ns / 1000, for_us = settings->for_ns / 1000;
+    int rc;
 
+    /* --for ends with a sample: a whole number of intervals, none longer than it */
+    if (for_us > 0)
+        interval_us = for_us / ((for_us + interval_us - 1) / interval_us);
+    if (interval_us < INTERVAL_LEAST_US)
+        interval_us = INTERVAL_LEAST_US;
+    rc = cli_child_arg(child, "--interval=%" PRIu64 "us", interval_us);
     for (size_t i = 0; i < KW_ARRAY_SIZE(options) && rc == 0; i++)
         rc = add_option(child, options[i].flag, options[i].value);
     return rc;

@@ -126,6 +126,13 @@ class UpTest(unittest.TestCase):
         for workload in report["workloads"]:
             self.assertAlmostEqual(workload["watts"], workload["active_uj"] / 1e6 / report["duration_s"], places=3)
 
+    def test_for_ends_near_its_time_whatever_the_interval(self):
+        for run_s, interval in (("3s", "5s"), ("2500ms", "2s"), ("1ns", "1s")):
+            done = subprocess.run(self.command("--for", run_s, "--interval", interval, "--json"), env=self.env, text=True,
+                                  capture_output=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertGreater(json.loads(done.stdout)["totals"]["measured_uj"], 0)
+
     def test_a_second_one_is_refused_and_told_how_to_stop_the_first(self):
         up = self.start()
         wait_for("the lock", lambda: self.lock().get("agent"))
@@ -145,6 +152,17 @@ class UpTest(unittest.TestCase):
         self.assertEqual(up.wait(PATIENCE_S), 0, self.said())
         self.assertEqual([n for p, n in started.items() if alive(p)], [])
         self.assertFalse((self.state / "redis.sock").exists())
+
+    def test_a_second_interrupt_does_not_wait_for_a_program_that_hangs(self):
+        up = self.start()
+        agent = self.started(up)
+        started = children(up.pid)
+        os.kill(agent, signal.SIGSTOP)
+        up.send_signal(signal.SIGINT)
+        wait_for("word of it", lambda: "Ctrl-C again" in self.said())
+        up.send_signal(signal.SIGINT)
+        self.assertEqual(up.wait(PATIENCE_S), 0, self.said())
+        self.assertEqual([n for p, n in started.items() if alive(p)], [])
 
     def test_kill_leaves_nothing_behind(self):
         up = self.start()
