@@ -69,6 +69,15 @@ static bool hopeless(const struct cli_up *up)
     return refused || (up->settings.json && agent->starts >= HOPELESS_STARTS);
 }
 
+/** How long until the agent is asked again: a new sample is to be seen within a second; each tick
+ * before the first. */
+static uint64_t read_interval_ns(const struct cli_up *up)
+{
+    if (!up->has_view)
+        return TICK_NS;
+    return up->settings.interval_ns < KW_NS_PER_S ? up->settings.interval_ns : KW_NS_PER_S;
+}
+
 static void on_tick(void *user, uint64_t expirations)
 {
     struct cli_up *up = user;
@@ -83,9 +92,7 @@ static void on_tick(void *user, uint64_t expirations)
     }
     cli_up_start_programs(up, now_ns);
     if (up->programs_started && now_ns >= up->next_read_ns) {
-        /* before the first sample each tick asks; later once an interval */
-        up->next_read_ns =
-            now_ns + (up->has_view ? up->settings.interval_ns : TICK_NS) - TICK_NS / 2;
+        up->next_read_ns = now_ns + read_interval_ns(up) - TICK_NS / 2;
         cli_up_refresh(up);
     }
     if (hopeless(up) || cli_up_time_is_over(up, kw_now_ns()))

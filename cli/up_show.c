@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "api/report.h"
+#include "cli/scheduler_config.h"
 #include "cli/up.h"
 #include "common/clock.h"
 #include "common/version.h"
@@ -63,11 +64,12 @@ static void add_footer(const struct cli_up *up, struct kw_buf *out)
     cli_address_url(&up->recommender_address, recommender);
     (void)kw_buf_addf(out, "agent %s   extender %s   recommender %s\n", agent, extender,
                       recommender);
-    (void)kw_buf_addf(
-        out,
-        "kube-scheduler: extenders: [{urlPrefix: \"%s\", filterVerb: filter, prioritizeVerb: "
-        "prioritize, weight: 1, nodeCacheCapable: true, ignorable: true}]\n",
-        extender);
+    (void)kw_buf_addf(out,
+                      "kube-scheduler: extenders: [{urlPrefix: \"%s\", prioritizeVerb: prioritize, "
+                      "weight: " CLI_SCHEDULER_WEIGHT ", httpTimeout: " CLI_SCHEDULER_HTTP_TIMEOUT
+                      ", "
+                      "nodeCacheCapable: true, ignorable: true}]\n",
+                      extender);
     if (up->redis_missing)
         (void)kw_buf_adds(out, "No redis-server: scores are neutral, nothing is recommended.\n");
     if (up->settings.for_ns == 0)
