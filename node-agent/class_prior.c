@@ -99,7 +99,12 @@ void agent_package_power_mw(const struct agent_topology *topology, unsigned pack
     unsigned all = at_least_one(topology->n_online);
     uint64_t idle = idle_mw > 0 ? idle_mw * threads / all : (uint64_t)prior->idle_mw * threads;
     uint64_t full = full_mw > 0 ? full_mw * threads / all : (uint64_t)prior->full_mw * threads;
+    uint64_t range = (uint64_t)(prior->full_mw - prior->idle_mw) * threads;
 
+    /* a machine that idles above its class still draws more when it works: a flat curve would say
+     * that work is free there */
+    if (full_mw == 0 && full < idle + range)
+        full = idle + range;
     if (ret_idle_mw != NULL)
         *ret_idle_mw = idle;
     if (ret_full_mw != NULL)

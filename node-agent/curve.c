@@ -6,9 +6,12 @@
  * a day's time constant, so that what was seen long ago gives way to the prior's confidence, not to
  * the prior's watts.
  *
- * A knot that saw nothing is filled from the prior line of the CPU class, scaled by how far off
- * that line was at the knots that saw something: a prior is mostly wrong by a factor (threads of a
- * VM, another stepping), less in shape. The result is made monotone by pooling adjacent violators
+ * A straight line is fitted beside the knots (least squares over the last WEIGHT_MAX windows). It
+ * brings a window's power to the knots around its load, and fills the knots that saw nothing, so
+ * that a node which was never more than a little busy still has the price of its next core. Where
+ * the loads seen are too alike to tell a slope, the line takes that of the CPU class, scaled by how
+ * far off the class is at what was seen: a prior is mostly wrong by a factor (threads of a VM,
+ * another stepping), less in shape. The result is made monotone by pooling adjacent violators
  * (isotonic least squares, PAVA; Ayer et al. 1955), which is linear for 11 knots and moves nothing
  * that is in order already.
  */
@@ -23,7 +26,9 @@
 #define FADE_NS        (86400.0 * 1e9) /* a day: the pattern of most loads */
 #define PRIOR_WEIGHT   0.5             /* a single window outweighs the prior */
 #define HALF_CONFIDENT 10.0            /* windows after which a knot is half sure */
-#define SCALE_MIN      0.05            /* limits on how wrong a prior can be */
+/* The class's slope counts as much as one window whose load is 5 % of the node off the others'. */
+#define SLOPE_WEIGHT   (50.0 * 50.0)
+#define SCALE_MIN      0.05 /* limits on how wrong a prior can be */
 #define SCALE_MAX      20.0
 #define MW_MAX         1e9 /* one megawatt: nothing here draws more */
 
@@ -40,6 +45,51 @@ void agent_curve_init(struct agent_curve *curve, uint64_t prior_idle_mw, uint64_
     curve->prior_full_mw = fmin(fmax((double)prior_full_mw, (double)prior_idle_mw), MW_MAX);
 }
 
+/** How far the prior is off at what was seen. */
+static double prior_scale(const struct agent_curve *curve)
+{
+    double expected = curve->prior_idle_mw + (curve->prior_full_mw - curve->prior_idle_mw) *
+                                                 curve->line_load_permille / 1000.0;
+
+    if (curve->line_weight <= 0 || expected <= 0 || curve->line_mw <= 0)
+        return 1.0;
+    return fmin(fmax(curve->line_mw / expected, SCALE_MIN), SCALE_MAX);
+}
+
+/** Of the fitted line, in milliwatts per permille of load. */
+static double slope(const struct agent_curve *curve)
+{
+    double prior = (curve->prior_full_mw - curve->prior_idle_mw) / 1000.0 * prior_scale(curve);
+    double fitted =
+        (curve->line_cross + SLOPE_WEIGHT * prior) / (curve->line_square + SLOPE_WEIGHT);
+
+    return fmax(fitted, 0.0);
+}
+
+/** The fitted line at a load; the scaled prior where nothing was seen. */
+static double line_at(const struct agent_curve *curve, double load_permille)
+{
+    if (curve->line_weight <= 0)
+        return prior_at(curve, 0) + slope(curve) * load_permille;
+    double mw = curve->line_mw + slope(curve) * (load_permille - curve->line_load_permille);
+    return fmin(fmax(mw, 0.0), MW_MAX);
+}
+
+/** Takes a window into the line: weighted means and their central moments, the oldest forgotten. */
+static void fit(struct agent_curve *curve, double load_permille, double mw, double fade)
+{
+    double keep = fmin(fade, 1.0 - 1.0 / WEIGHT_MAX);
+
+    curve->line_weight = curve->line_weight * keep + 1.0;
+    curve->line_square *= keep;
+    curve->line_cross *= keep;
+    double off_load = load_permille - curve->line_load_permille;
+    curve->line_load_permille += off_load / curve->line_weight;
+    curve->line_mw += (mw - curve->line_mw) / curve->line_weight;
+    curve->line_square += off_load * (load_permille - curve->line_load_permille);
+    curve->line_cross += off_load * (mw - curve->line_mw);
+}
+
 static void add(struct agent_curve *curve, unsigned knot, double mw, double share)
 {
     if (share <= 0)
@@ -54,28 +104,18 @@ void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint
                          uint64_t interval_ns)
 {
     double fade = exp(-(double)interval_ns / FADE_NS);
-    double at = fmin((double)load_permille, 1000.0) / STEP;
+    double load = fmin((double)load_permille, 1000.0);
+    double power = fmin((double)mw, MW_MAX);
+    double at = load / STEP;
     unsigned knot = (unsigned)at < LAST ? (unsigned)at : LAST - 1;
     double share = at - (double)knot;
 
     for (unsigned k = 0; k < KW_CURVE_KNOTS; k++)
         curve->weight[k] *= fade;
-    add(curve, knot, fmin((double)mw, MW_MAX), 1.0 - share);
-    add(curve, knot + 1, fmin((double)mw, MW_MAX), share);
-}
-
-/** How far the prior was off at what was seen. */
-static double prior_scale(const struct agent_curve *curve)
-{
-    double seen = 0, expected = 0;
-
-    for (unsigned k = 0; k < KW_CURVE_KNOTS; k++) {
-        seen += curve->weight[k] * curve->mean_mw[k];
-        expected += curve->weight[k] * prior_at(curve, k);
-    }
-    if (seen <= 0 || expected <= 0)
-        return 1.0;
-    return fmin(fmax(seen / expected, SCALE_MIN), SCALE_MAX);
+    fit(curve, load, power, fade);
+    double rise = slope(curve);
+    add(curve, knot, fmax(power - rise * share * STEP, 0.0), 1.0 - share);
+    add(curve, knot + 1, fmin(power + rise * (1.0 - share) * STEP, MW_MAX), share);
 }
 
 /** Pools adjacent violators: the nearest values that never fall, by weighted squares. */
@@ -108,12 +148,11 @@ void agent_curve_get(const struct agent_curve *curve, uint64_t capacity_mcpu, bo
                      struct kw_curve *ret)
 {
     double value[KW_CURVE_KNOTS], weight[KW_CURVE_KNOTS];
-    double scale = prior_scale(curve);
 
     for (unsigned k = 0; k < KW_CURVE_KNOTS; k++) {
         weight[k] = curve->weight[k] + PRIOR_WEIGHT;
         value[k] = (curve->weight[k] * curve->mean_mw[k] +
-                    PRIOR_WEIGHT * fmin(prior_at(curve, k) * scale, MW_MAX)) /
+                    PRIOR_WEIGHT * line_at(curve, (double)k * STEP)) /
                    weight[k];
     }
     make_monotone(value, weight);

@@ -14,7 +14,10 @@
 struct agent_curve {
     double prior_idle_mw, prior_full_mw;
     double weight[KW_CURVE_KNOTS];  /**< windows seen near the knot, decayed */
-    double mean_mw[KW_CURVE_KNOTS]; /**< their mean power */
+    double mean_mw[KW_CURVE_KNOTS]; /**< their mean power, brought to the knot's load */
+    /* the fitted line: weight of the windows in it, their mean load and power, and the sums of
+     * squares and products of what they are off these means */
+    double line_weight, line_load_permille, line_mw, line_square, line_cross;
 };
 
 /** @param prior_idle_mw, prior_full_mw class prior of the whole node (CPU and DRAM). */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "node-agent/curve.h"
 #include "tests/support/cmocka.h"
@@ -68,6 +69,27 @@ static void test_scales_what_was_not_seen(void **state)
     assert_int_equal(knots.knots[10].confidence_permille, 0);
 }
 
+/** A node that was idle and a little busy: what lies above goes on as it began, not flat. */
+static void test_goes_on_where_nothing_was_seen(void **state)
+{
+    const uint64_t prior_full_mw[] = {20000, 40000, 400000}; /* the first: a flat prior */
+
+    (void)state;
+    for (size_t i = 0; i < KW_ARRAY_SIZE(prior_full_mw); i++) {
+        struct agent_curve curve;
+        agent_curve_init(&curve, 20000, prior_full_mw[i]);
+        for (unsigned w = 0; w < 60; w++) {
+            uint32_t load = w % 2 == 0 ? 12 : 160 + w % 7;
+            agent_curve_observe(&curve, load, 20000 + 60 * load, WINDOW);
+        }
+        struct kw_curve knots = get(&curve);
+        assert_in_range(knots.knots[0].mw, 19800, 20300);
+        assert_in_range(knots.knots[2].mw, 31700, 32300);
+        assert_in_range(knots.knots[10].mw, 77000, 83000);
+        assert_int_equal(knots.knots[10].confidence_permille, 0);
+    }
+}
+
 /** Power that falls with load (a noisy or capped machine) still gives a curve that never falls. */
 static void test_stays_monotone(void **state)
 {
@@ -119,6 +141,7 @@ int main(void)
         cmocka_unit_test(test_prior),
         cmocka_unit_test(test_learns_a_bent_curve),
         cmocka_unit_test(test_scales_what_was_not_seen),
+        cmocka_unit_test(test_goes_on_where_nothing_was_seen),
         cmocka_unit_test(test_stays_monotone),
         cmocka_unit_test(test_follows_a_change),
         cmocka_unit_test(test_absurd_values),
