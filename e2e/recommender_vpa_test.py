@@ -299,6 +299,29 @@ def test_outages(world: World, program: Recommender, redis: Redis) -> None:
     check(program.metric('kwatt_recommender_readings_total{result="sampled"}') > 0, "no samples")
 
 
+def test_old_crd(world: World, program: Recommender) -> None:
+    """A CRD older than 1.7 drops observedGeneration: that must not read as a difference for ever."""
+    crd = world.get("crd", "verticalpodautoscalers.autoscaling.k8s.io")
+    for version in crd["spec"]["versions"]:
+        schema = version["schema"]["openAPIV3Schema"]["properties"]
+        schema["status"]["properties"].pop("observedGeneration", None)
+    world.server.kubectl("replace", "-f", "-", stdin=json.dumps(crd))
+    # the schema takes a moment to be in force
+    until("observedGeneration is dropped", lambda: probe_dropped(world))
+    world.vpa("late", "Deployment", "empty")
+    world.wait("a condition", lambda: "NoPodsMatched" in world.conditions("late"))
+    program.loops(2)
+    version = world.get("vpa", "late", "-n", "shop")["metadata"]["resourceVersion"]
+    program.loops(3)
+    check(world.get("vpa", "late", "-n", "shop")["metadata"]["resourceVersion"] == version, "written without need")
+
+
+def probe_dropped(world: World) -> bool:
+    world.server.kubectl("patch", "vpa", "theirs", "-n", "shop", "--subresource=status", "--type=merge",
+                         "-p", json.dumps({"status": {"observedGeneration": int(time.time())}}))
+    return "observedGeneration" not in world.status("theirs")
+
+
 def test_scaled_to_zero_and_deleted(world: World, program: Recommender) -> None:
     before = world.recommended("ours")
     world.server.kubectl("delete", "pod", "-n", "shop", "web-1", "--force", "--grace-period=0")
@@ -361,6 +384,7 @@ def test(server: apiserver.ApiServer) -> None:
             test_oom(world)
             test_outages(world, program, redis)
             test_scaled_to_zero_and_deleted(world, program)
+            test_old_crd(world, program)
             program.stop()
         except BaseException:
             print(program.log.read_text()[-6000:], file=sys.stderr)

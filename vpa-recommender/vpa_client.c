@@ -317,8 +317,8 @@ static int patch(struct rec_vpa_client *client, struct rec_vpa *vpa, struct kw_v
     if (rc < 0)
         return rc;
     if (kw_vpa_decode(reply.data, reply.len, &answered, NULL) == 0) {
-        client->no_generation =
-            status->observed_generation > 0 && answered.status.observed_generation == 0;
+        if (status->observed_generation > 0)
+            client->no_generation = answered.status.observed_generation == 0;
         kw_vpa_status_clear(status);
         *status = answered.status;
         answered.status = (struct kw_vpa_status){0};
