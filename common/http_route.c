@@ -104,6 +104,7 @@ const char *kw_http_refusal_text(unsigned status)
     case 411: return "411 a body needs a Content-Length\n";
     case 413: return "413 the body is too large\n";
     case 431: return "431 the request head is too large\n";
+    case 503: return "503 too many bodies at once\n";
     case 501: return "501 transfer encoding not supported\n";
     default: return "500 out of memory\n";
     }

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/http_framing.h"
 #include "common/http_listen.h"
+#include "common/http_load.h"
 #include "common/http_route.h"
 #include "common/http_watch.h"
 #include "common/num.h"
@@ -46,6 +47,10 @@
 /* First reservation of a body; a client's Content-Length alone must not make us take more. */
 #define FIRST_BODY_BYTES (1u << 20)
 
+/* Bodies of all connections together, in bodies of the largest size: a few schedulers need no more,
+ * and a crowd of clients must not take the memory of the machine. */
+#define BODIES_AT_ONCE 8
+
 #define STOP_NS (5 * KW_NS_PER_S)
 
 enum stage { STAGE_IDLE, STAGE_TARGET, STAGE_BODY };
@@ -61,10 +66,7 @@ struct kw_http_server {
     struct kw_http_route *routes; /* owned */
     size_t n_routes;
     _Atomic unsigned connections;
-    _Atomic unsigned in_flight;
-    _Atomic bool stopping;
-    pthread_mutex_t lock; /* with `idle`: waiting for in_flight to fall to 0 */
-    pthread_cond_t idle;
+    struct kw_http_load load;
 };
 
 struct connection {
@@ -77,6 +79,7 @@ struct connection {
     bool target_ok;
     bool cut;        /* answered before the request was read: linger */
     size_t received; /* bytes of the body so far, kept or not */
+    size_t charged;  /* of them, what body_bytes counts */
     enum stage stage;
     unsigned status; /* 200, or what to refuse with once the body is passed over */
     const struct kw_http_route *route;
@@ -187,13 +190,11 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **request,
         return;
     trim(&c->body);
     trim(&c->answer);
+    kw_http_load_refund(&server->load, c->charged);
+    c->charged = 0;
     enter_phase(c);
-    if (c->stage == STAGE_BODY && atomic_fetch_sub(&server->in_flight, 1) == 1 &&
-        atomic_load(&server->stopping)) {
-        (void)pthread_mutex_lock(&server->lock);
-        (void)pthread_cond_broadcast(&server->idle);
-        (void)pthread_mutex_unlock(&server->lock);
-    }
+    if (c->stage == STAGE_BODY)
+        kw_http_load_end(&server->load);
     c->stage = STAGE_IDLE;
 }
 
@@ -274,7 +275,7 @@ static enum MHD_Result on_head(struct connection *c, struct MHD_Connection *mhd,
 
     c->stage = STAGE_BODY;
     c->received = 0;
-    atomic_fetch_add(&c->server->in_flight, 1);
+    kw_http_load_begin(&c->server->load);
     kw_buf_reset(&c->body);
     kw_buf_reset(&c->answer);
     refused = check_head(c, mhd, method, version, &length);
@@ -293,6 +294,17 @@ static enum MHD_Result on_head(struct connection *c, struct MHD_Connection *mhd,
     return MHD_YES;
 }
 
+static void keep_body(struct connection *c, const char *bytes, size_t len)
+{
+    c->charged += len;
+    if (kw_http_load_charge(&c->server->load, len)) {
+        (void)kw_buf_add(&c->body, bytes, len);
+        return;
+    }
+    c->status = 503;
+    kw_buf_free(&c->body);
+}
+
 static enum MHD_Result on_body(struct connection *c, const char *bytes, size_t *len)
 {
     const size_t max = c->server->max_body_bytes;
@@ -303,7 +315,7 @@ static enum MHD_Result on_body(struct connection *c, const char *bytes, size_t *
         return MHD_NO;
     c->received += *len;
     if (c->status == 200 && c->received <= max)
-        (void)kw_buf_add(&c->body, bytes, *len);
+        keep_body(c, bytes, *len);
     *len = 0;
     return MHD_YES;
 }
@@ -415,8 +427,9 @@ int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_
     server->max_body_bytes = conf->max_body_bytes;
     server->max_header_bytes = conf->max_header_bytes;
     server->max_connections = conf->max_connections;
-    (void)pthread_mutex_init(&server->lock, NULL);
-    (void)pthread_cond_init(&server->idle, NULL);
+    kw_http_load_init(&server->load, conf->max_body_bytes > SIZE_MAX / BODIES_AT_ONCE
+                                         ? SIZE_MAX
+                                         : conf->max_body_bytes * BODIES_AT_ONCE);
     rc = kw_http_routes_copy(conf->routes, conf->n_routes, &server->routes);
     if (rc < 0)
         return kw_err_set(err, rc, "out of memory");
@@ -435,22 +448,6 @@ int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_
     return 0;
 }
 
-/* Waits until no request is at hand, STOP_NS at most. */
-static void wait_idle(struct kw_http_server *server)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(STOP_NS / KW_NS_PER_S);
-    (void)pthread_mutex_lock(&server->lock);
-    atomic_store(&server->stopping, true);
-    while (atomic_load(&server->in_flight) > 0) {
-        if (pthread_cond_timedwait(&server->idle, &server->lock, &until) != 0)
-            break;
-    }
-    (void)pthread_mutex_unlock(&server->lock);
-}
-
 void kw_http_server_free(struct kw_http_server **server)
 {
     struct kw_http_server *s = *server;
@@ -461,14 +458,13 @@ void kw_http_server_free(struct kw_http_server **server)
         if (MHD_quiesce_daemon(s->daemon) == MHD_INVALID_SOCKET)
             s->listener.fd = -1; /* closed by MHD_stop_daemon then */
         kw_http_listen_close(&s->listener);
-        wait_idle(s);
+        kw_http_load_wait_idle(&s->load, STOP_NS);
         MHD_stop_daemon(s->daemon);
     }
     kw_http_listen_close(&s->listener);
     kw_http_watch_free(&s->watch);
     kw_http_routes_free(&s->routes, s->n_routes);
-    (void)pthread_mutex_destroy(&s->lock);
-    (void)pthread_cond_destroy(&s->idle);
+    kw_http_load_destroy(&s->load);
     free(s);
     *server = NULL;
 }

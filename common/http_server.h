@@ -54,7 +54,7 @@ struct kw_http_server_conf {
     const char *listen;    /**< "127.0.0.1:9890", ":9890" (all addresses, v4 and v6), "[::1]:9890",
                               "unix:/path"; port 0 picks one */
     unsigned threads;      /**< 1..64 */
-    size_t max_body_bytes; /**< larger: 413 */
+    size_t max_body_bytes; /**< larger: 413; more than 8 such bodies at hand in all: 503 */
     size_t max_header_bytes;            /**< head of a request, 1 KiB..64 KiB; larger: 431 */
     unsigned timeout_s;                 /**< a connection without progress is closed */
     unsigned max_connections;           /**< further ones are closed at once */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/http_load.h"
+
+#include <time.h>
+
+#include "common/clock.h"
+
+void kw_http_load_init(struct kw_http_load *load, size_t max_body_bytes)
+{
+    pthread_condattr_t monotonic;
+
+    load->max_body_bytes = max_body_bytes;
+    (void)pthread_mutex_init(&load->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&load->idle, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+}
+
+void kw_http_load_destroy(struct kw_http_load *load)
+{
+    (void)pthread_mutex_destroy(&load->lock);
+    (void)pthread_cond_destroy(&load->idle);
+}
+
+void kw_http_load_begin(struct kw_http_load *load)
+{
+    (void)atomic_fetch_add(&load->requests, 1);
+}
+
+void kw_http_load_end(struct kw_http_load *load)
+{
+    if (atomic_fetch_sub(&load->requests, 1) > 1 || !atomic_load(&load->stopping))
+        return;
+    (void)pthread_mutex_lock(&load->lock);
+    (void)pthread_cond_broadcast(&load->idle);
+    (void)pthread_mutex_unlock(&load->lock);
+}
+
+bool kw_http_load_charge(struct kw_http_load *load, size_t len)
+{
+    return atomic_fetch_add(&load->body_bytes, len) < load->max_body_bytes;
+}
+
+void kw_http_load_refund(struct kw_http_load *load, size_t len)
+{
+    (void)atomic_fetch_sub(&load->body_bytes, len);
+}
+
+void kw_http_load_wait_idle(struct kw_http_load *load, uint64_t timeout_ns)
+{
+    uint64_t until_ns = kw_now_ns() + timeout_ns;
+    struct timespec until = {.tv_sec = (time_t)(until_ns / KW_NS_PER_S),
+                             .tv_nsec = (long)(until_ns % KW_NS_PER_S)};
+
+    (void)pthread_mutex_lock(&load->lock);
+    atomic_store(&load->stopping, true);
+    while (atomic_load(&load->requests) > 0) {
+        if (pthread_cond_timedwait(&load->idle, &load->lock, &until) != 0)
+            break;
+    }
+    (void)pthread_mutex_unlock(&load->lock);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the HTTP server has at hand: requests and bytes of bodies; for http_server.c only. */
+
+struct kw_http_load {
+    _Atomic unsigned requests;
+    _Atomic size_t body_bytes;
+    size_t max_body_bytes; /**< of all bodies together */
+    _Atomic bool stopping;
+    pthread_mutex_t lock; /* with `idle`: waiting for `requests` to fall to 0 */
+    pthread_cond_t idle;
+};
+
+/** Starts with nothing at hand, in zeroed memory. @param max_body_bytes of all bodies together. */
+void kw_http_load_init(struct kw_http_load *load, size_t max_body_bytes);
+/** No request may be at hand. */
+void kw_http_load_destroy(struct kw_http_load *load);
+
+/** A request has come, or is done with. */
+void kw_http_load_begin(struct kw_http_load *load);
+void kw_http_load_end(struct kw_http_load *load);
+
+/** Counts bytes of a body in, whatever is returned. @return whether all bodies stay below the
+ * limit. */
+bool kw_http_load_charge(struct kw_http_load *load, size_t len);
+void kw_http_load_refund(struct kw_http_load *load, size_t len);
+
+/** Waits until no request is at hand, at most so long. */
+void kw_http_load_wait_idle(struct kw_http_load *load, uint64_t timeout_ns);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/http_load.h"
+#include "tests/support/cmocka.h"
+
+static void test_bodies_are_bounded_together(void **state)
+{
+    struct kw_http_load load = {0};
+
+    (void)state;
+    kw_http_load_init(&load, 100);
+    assert_true(kw_http_load_charge(&load, 60));
+    assert_true(kw_http_load_charge(&load, 40));
+    assert_false(kw_http_load_charge(&load, 1));
+    kw_http_load_refund(&load, 41);
+    assert_true(kw_http_load_charge(&load, 1));
+    kw_http_load_destroy(&load);
+}
+
+static void test_waiting_ends_when_idle_or_too_long(void **state)
+{
+    struct kw_http_load load = {0};
+
+    (void)state;
+    kw_http_load_init(&load, 100);
+    kw_http_load_begin(&load);
+    kw_http_load_wait_idle(&load, 1000000); /* 1 ms: given up */
+    kw_http_load_end(&load);
+    kw_http_load_wait_idle(&load, UINT64_C(60000000000)); /* at once */
+    kw_http_load_destroy(&load);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bodies_are_bounded_together),
+        cmocka_unit_test(test_waiting_ends_when_idle_or_too_long),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
