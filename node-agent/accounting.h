@@ -39,6 +39,7 @@ struct agent_usage {
     bool overflowed;  /**< AGENT_KEY_OVERFLOW holds time of cgroups that did not fit */
 };
 
+/** Frees the rows, not the struct; leaves it empty. NULL-safe. */
 void agent_usage_free(struct agent_usage *usage);
 
 /** Empties a reading for `n_packages` and makes room for `n` rows; memory is kept. @return 0 or

@@ -118,6 +118,8 @@ int agent_bpf_why(struct kw_err *err, int r, const char *step, const char *procf
         (void)memcpy(log, verifier_log + from, len - from + 1);
     }
     const char *words = last_words(log);
-    return kw_err_set(err, r, "eBPF: %s failed: %s%s%s", step, strerror(-r),
+    const char *cause = strerrordesc_np(-r); /* has no word for the kernel's own numbers (524) */
+    return kw_err_set(err, r, "eBPF: %s failed: %s%s%s", step,
+                      cause != NULL ? cause : "not supported",
                       words[0] != '\0' ? "; the kernel says: " : "", words);
 }

@@ -52,11 +52,14 @@ void agent_cgroup_table_remove(struct agent_cgroup_table *table, struct agent_cg
 void agent_cgroup_table_set_wd(struct agent_cgroup_table *table, struct agent_cgroup_node *node,
                                int wd);
 
+/** The node of a key, there or gone; NULL: none. */
 struct agent_cgroup_node *agent_cgroup_table_find(const struct agent_cgroup_table *table,
                                                   uint64_t key);
+/** The node that is there at a path; NULL: none. */
 struct agent_cgroup_node *agent_cgroup_table_find_path(const struct agent_cgroup_table *table,
                                                        enum agent_hierarchy hierarchy,
                                                        const char *path);
+/** The node that is there and has this watch; NULL: none. */
 struct agent_cgroup_node *agent_cgroup_table_find_wd(const struct agent_cgroup_table *table,
                                                      int wd);
 

@@ -20,6 +20,7 @@ struct agent_part agent_part_first(const char *path);
 /** The component after `part`, which must end where the path's component ends. */
 struct agent_part agent_part_next(struct agent_part part);
 
+/** Whether the part is exactly this text. */
 bool agent_part_is(struct agent_part part, const char *text);
 
 /** Takes a prefix off; what is left is never empty. @return false and unchanged where it has

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The least that a program at sched_switch can cost: what hook_bench compares with. */
 
 #define SEC(name) __attribute__((section(name), used))
@@ -9,4 +9,4 @@ int empty_switch(void *ctx __attribute__((unused)))
     return 0;
 }
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
+char LICENSE[] SEC("license") = "Apache-2.0";
