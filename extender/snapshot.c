@@ -28,7 +28,8 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* odd constants with about as many ones as zeros; any such do */
+/* odd constants with about as many ones as zeros; any such do. One is in each factor: with the seed
+ * alone, a seed and bytes of 0 would make the product 0, whatever else was hashed */
 #define HASH_A UINT64_C(0x9e3779b97f4a7c15)
 #define HASH_B UINT64_C(0xd6e8feb86659fd93)
 
@@ -47,11 +48,11 @@ uint64_t ext_hash(const char *bytes, size_t len, uint64_t seed)
     size_t left = len;
 
     for (; left > 16; at += 16, left -= 16)
-        hash = mix(load(at, 8) ^ HASH_A ^ hash, load(at + 8, 8) ^ seed);
+        hash = mix(load(at, 8) ^ HASH_A ^ hash, load(at + 8, 8) ^ HASH_B ^ seed);
     /* the last 1..16 bytes; words may overlap, the length is part of the hash */
     uint64_t first = left >= 8 ? load(at, 8) : load(at, left);
     uint64_t last = left >= 8 ? load(at + left - 8, 8) : 0;
-    return mix(mix(first ^ HASH_B ^ hash, last ^ seed), HASH_A ^ seed);
+    return mix(mix(first ^ HASH_B ^ hash, last ^ HASH_A ^ seed), HASH_A ^ seed);
 }
 
 /** Slot of a name: the one that holds it, or the empty one where it belongs. */

@@ -61,17 +61,21 @@ static void test_one_name_twice(void **state)
 static void test_hash_depends_on_every_byte(void **state)
 {
     (void)state;
+    const uint64_t seeds[] = {0, 5}; /* 0: what the texts of curves are hashed with */
     char text[40];
 
-    for (size_t len = 0; len < sizeof(text); len++) {
-        memset(text, 'x', sizeof(text));
-        uint64_t hash = ext_hash(text, len, 5);
-        assert_int_equal(hash, ext_hash(text, len, 5));
-        assert_int_not_equal(hash, ext_hash(text, len, 6));
-        for (size_t i = 0; i < len; i++) {
-            text[i] = 'y';
-            assert_int_not_equal(hash, ext_hash(text, len, 5));
-            text[i] = 'x';
+    for (size_t s = 0; s < KW_ARRAY_SIZE(seeds); s++) {
+        for (size_t len = 0; len < sizeof(text); len++) {
+            memset(text, 'x', sizeof(text));
+            uint64_t hash = ext_hash(text, len, seeds[s]);
+            assert_int_not_equal(hash, 0);
+            assert_int_equal(hash, ext_hash(text, len, seeds[s]));
+            assert_int_not_equal(hash, ext_hash(text, len, 6));
+            for (size_t i = 0; i < len; i++) {
+                text[i] = 'y';
+                assert_int_not_equal(hash, ext_hash(text, len, seeds[s]));
+                text[i] = 'x';
+            }
         }
     }
 }
