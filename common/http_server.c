@@ -36,8 +36,10 @@
  * which also holds the deadline of each phase. An unknown path or method is different: its body is
  * passed over and the connection lives on.
  *
- * Stopping: the listening socket goes first, then requests at hand get STOP_NS to end, then the
- * threads.
+ * Stopping: new connections are closed, requests at hand get STOP_NS to end, then all connections
+ * are shut down and waited for. The daemon must be stopped empty: a malformed request that 0.9.75
+ * meets during MHD_stop_daemon makes it build the head of an answer that it has not queued (a NULL
+ * response).
  */
 
 /* What a connection's buffers may hold on to between requests: names of 15 000 nodes fit (0.7 MB).
@@ -65,8 +67,8 @@ struct kw_http_server {
     unsigned max_connections;
     struct kw_http_route *routes; /* owned */
     size_t n_routes;
-    _Atomic unsigned connections;
-    struct kw_http_load load;
+    struct kw_http_load load;  /* requests and bodies */
+    struct kw_http_load peers; /* connections */
 };
 
 struct connection {
@@ -105,7 +107,10 @@ static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, sock
 
     (void)address;
     (void)len;
-    return atomic_load(&server->connections) < server->max_connections ? MHD_YES : MHD_NO;
+    return !atomic_load(&server->load.stopping) &&
+                   atomic_load(&server->peers.requests) < server->max_connections
+               ? MHD_YES
+               : MHD_NO;
 }
 
 static void connection_opened(struct kw_http_server *server, struct MHD_Connection *mhd,
@@ -123,7 +128,7 @@ static void connection_opened(struct kw_http_server *server, struct MHD_Connecti
     enter_phase(c);
     if (kw_http_watch_add(server->watch, &c->peer) < 0)
         return;
-    atomic_fetch_add(&server->connections, 1);
+    kw_http_load_begin(&server->peers);
     *context = KW_TAKE_PTR(c);
 }
 
@@ -141,7 +146,7 @@ static void connection_closed(struct kw_http_server *server, void **context)
     kw_buf_free(&c->answer);
     free(c);
     *context = NULL;
-    atomic_fetch_sub(&server->connections, 1);
+    kw_http_load_end(&server->peers);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
@@ -427,6 +432,7 @@ int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_
     server->max_body_bytes = conf->max_body_bytes;
     server->max_header_bytes = conf->max_header_bytes;
     server->max_connections = conf->max_connections;
+    kw_http_load_init(&server->peers, 0);
     kw_http_load_init(&server->load, conf->max_body_bytes > SIZE_MAX / BODIES_AT_ONCE
                                          ? SIZE_MAX
                                          : conf->max_body_bytes * BODIES_AT_ONCE);
@@ -455,16 +461,17 @@ void kw_http_server_free(struct kw_http_server **server)
     if (s == NULL)
         return;
     if (s->daemon != NULL) {
-        if (MHD_quiesce_daemon(s->daemon) == MHD_INVALID_SOCKET)
-            s->listener.fd = -1; /* closed by MHD_stop_daemon then */
-        kw_http_listen_close(&s->listener);
         kw_http_load_wait_idle(&s->load, STOP_NS);
+        kw_http_watch_shut(s->watch);
+        kw_http_load_wait_idle(&s->peers, STOP_NS);
+        s->listener.fd = -1; /* the daemon's to close */
         MHD_stop_daemon(s->daemon);
     }
     kw_http_listen_close(&s->listener);
     kw_http_watch_free(&s->watch);
     kw_http_routes_free(&s->routes, s->n_routes);
     kw_http_load_destroy(&s->load);
+    kw_http_load_destroy(&s->peers);
     free(s);
     *server = NULL;
 }

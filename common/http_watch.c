@@ -289,3 +289,15 @@ void kw_http_watch_linger(struct kw_http_watch *watch, int fd)
     else
         (void)close(copy);
 }
+
+void kw_http_watch_shut(struct kw_http_watch *watch)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next) {
+        (void)shutdown(peer->fd, SHUT_RDWR);
+        peer->nudge_ns = 1; /* long due */
+        peer->interval_ns = NUDGE_NS;
+    }
+    (void)pthread_mutex_unlock(&watch->lock);
+    wake(watch);
+}

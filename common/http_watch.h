@@ -37,3 +37,6 @@ void kw_http_watch_remove(struct kw_http_watch *watch, struct kw_http_peer *peer
  * loses the answer that says why. `fd` is duplicated.
  */
 void kw_http_watch_linger(struct kw_http_watch *watch, int fd);
+
+/** Shuts down every connection, and goes on waking the server until it has closed them. */
+void kw_http_watch_shut(struct kw_http_watch *watch);
