@@ -308,6 +308,8 @@ static void keep_body(struct connection *c, const char *bytes, size_t len)
     }
     c->status = 503;
     kw_buf_free(&c->body);
+    kw_http_load_refund(&c->server->load, c->charged); /* makes room for those that are kept */
+    c->charged = 0;
 }
 
 static enum MHD_Result on_body(struct connection *c, const char *bytes, size_t *len)

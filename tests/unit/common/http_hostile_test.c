@@ -348,9 +348,8 @@ static void test_a_crowd_of_bodies_is_bounded(void **state)
             refused++;
         (void)close(fds[i - 1]);
     }
-    /* how many were at hand at the same time is up to the scheduler; http_load_test has the exact
-     * bound */
-    assert_true(refused < KW_ARRAY_SIZE(fds));
+    /* how many were at hand at the same time is up to the scheduler, but 8 always have room */
+    assert_true(refused <= KW_ARRAY_SIZE(fds) - 8);
     /* nothing stays charged: as many fit again, one after the other */
     for (size_t i = 0; i < KW_ARRAY_SIZE(fds); i++) {
         (void)snprintf(head, sizeof(head), "POST /filter HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc");
