@@ -1,0 +1,255 @@
+{{/* Names. */}}
+{{- define "kwatt.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "kwatt.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains (include "kwatt.name" .) .Release.Name }}
+{{- .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "kwatt.name" .) | trunc 40 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{/* Of one component: (list $ "agent"). */}}
+{{- define "kwatt.componentName" -}}
+{{- printf "%s-%s" (include "kwatt.fullname" (index . 0)) (index . 1) }}
+{{- end }}
+
+{{/* Roles are not in a namespace, so two releases of one name must not meet. */}}
+{{- define "kwatt.clusterName" -}}
+{{- printf "%s-%s" (index . 0).Release.Namespace (include "kwatt.componentName" .) }}
+{{- end }}
+
+{{- define "kwatt.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kwatt.name" (index . 0) }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- define "kwatt.labels" -}}
+{{- $root := index . 0 -}}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "kwatt.selectorLabels" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: kwatt
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+{{- with $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "kwatt.metadata" -}}
+name: {{ include "kwatt.componentName" . }}
+namespace: {{ (index . 0).Release.Namespace }}
+labels:
+  {{- include "kwatt.labels" . | nindent 2 }}
+{{- end }}
+
+{{/* "repository:tag" or "repository@digest": (list values default-tag). */}}
+{{- define "kwatt.imageOf" -}}
+{{- $image := index . 0 -}}
+{{- if $image.digest }}{{ $image.repository }}@{{ $image.digest }}{{ else }}{{ $image.repository }}:{{ default (index . 1) $image.tag }}{{ end }}
+{{- end }}
+
+{{- define "kwatt.image" -}}
+image: {{ include "kwatt.imageOf" (list .Values.image .Chart.AppVersion) | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+
+{{- define "kwatt.serviceAccountName" -}}
+{{- if (index . 0).Values.serviceAccount.create }}{{ include "kwatt.componentName" . }}{{ else }}default{{ end }}
+{{- end }}
+
+{{/* Metadata of the pods of a component: (list $ "agent" port config). port 0: no metrics. */}}
+{{- define "kwatt.podMetadata" -}}
+{{- $root := index . 0 -}}{{- $component := index . 1 -}}{{- $values := get $root.Values $component -}}
+labels:
+  {{- include "kwatt.selectorLabels" (list $root $component) | nindent 2 }}
+  app.kubernetes.io/part-of: kwatt
+  {{- range $source := list $root.Values.commonLabels $values.podLabels }}
+  {{- with $source }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- end }}
+annotations:
+  {{- /* a new configuration is a new pod */}}
+  checksum/config: {{ index . 3 | sha256sum }}
+  {{- if and $root.Values.monitoring.annotations (index . 2) }}
+  prometheus.io/scrape: "true"
+  prometheus.io/port: {{ index . 2 | quote }}
+  prometheus.io/path: /metrics
+  {{- end }}
+  {{- with $values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* Where the pods of a component may run: (list $ "agent"). */}}
+{{- define "kwatt.placement" -}}
+{{- $root := index . 0 -}}{{- $values := get $root.Values (index . 1) -}}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* What a program that needs nothing of its node runs as. */}}
+{{- define "kwatt.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+{{- define "kwatt.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Redis: address, user, Secret and key of a program's password: (list $ "agent"). */}}
+{{- define "kwatt.redisUrl" -}}
+{{- if .Values.redis.enabled -}}
+redis://{{ include "kwatt.componentName" (list . "redis") }}.{{ .Release.Namespace }}.svc:6379
+{{- else -}}
+{{ required "externalRedis.url is needed with redis.enabled=false: redis://HOST[:PORT][/DB]" .Values.externalRedis.url }}
+{{- end -}}
+{{- end }}
+
+{{- define "kwatt.redisUser" -}}
+{{- $root := index . 0 -}}
+{{- if $root.Values.redis.enabled }}{{ index . 1 }}{{ else }}{{ (get $root.Values.externalRedis (index . 1)).user }}{{ end }}
+{{- end }}
+
+{{- define "kwatt.redisSecret" -}}
+{{- if .Values.redis.enabled }}{{ default (include "kwatt.componentName" (list . "redis")) .Values.redis.existingSecret }}{{ else }}{{ .Values.externalRedis.existingSecret }}{{ end }}
+{{- end }}
+
+{{- define "kwatt.redisPasswordKey" -}}
+{{- $root := index . 0 -}}
+{{- if $root.Values.redis.enabled }}{{ index . 1 }}-password{{ else }}{{ (get $root.Values.externalRedis (index . 1)).passwordKey }}{{ end }}
+{{- end }}
+
+{{- define "kwatt.redisEnv" -}}
+{{- $root := index . 0 -}}
+- name: KWATT_REDIS
+  value: {{ include "kwatt.redisUrl" $root | quote }}
+{{- with include "kwatt.redisUser" . }}
+- name: KWATT_REDIS_USER
+  value: {{ . | quote }}
+{{- end }}
+{{- if include "kwatt.redisPasswordKey" . }}
+- name: KWATT_REDIS_PASSWORD_FILE
+  value: /etc/kwatt/redis/password
+{{- end }}
+{{- end }}
+
+{{- define "kwatt.redisMount" -}}
+{{- if include "kwatt.redisPasswordKey" . }}
+- name: redis-password
+  mountPath: /etc/kwatt/redis
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "kwatt.redisVolume" -}}
+{{- $root := index . 0 -}}
+{{- with include "kwatt.redisPasswordKey" . }}
+- name: redis-password
+  secret:
+    secretName: {{ required "externalRedis.existingSecret is needed where a passwordKey is given" (include "kwatt.redisSecret" $root) }}
+    defaultMode: 0440
+    items: [{key: {{ . }}, path: password}]
+{{- end }}
+{{- end }}
+
+{{/* What each user of the chart's Redis may do; `default` is off. Without passwords: a change of it is a new pod. */}}
+{{- define "kwatt.redisRules" -}}
+agent: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:pods:* -@all +ping +select +zadd +zremrangebyscore +hset +hdel +hkeys +expire"
+extender: "~kwatt:v1:nodes ~kwatt:v1:node:* -@all +ping +select +zrevrange +zcard +hmget"
+recommender: "~kwatt:v1:nodes ~kwatt:v1:pods:* -@all +ping +select +zrange +hlen +hkeys +hmget +hgetall"
+reader: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:pods:* ~kwatt:v1:advice:* -@all +ping +select +zrange +hmget +hvals"
+probe: "-@all +ping"
+{{- end }}
+
+{{/* Version of the cluster as an image tag: "v1.33.1" also of "v1.33.1-eks-1234". */}}
+{{- define "kwatt.kubeVersion" -}}
+{{- regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version }}
+{{- end }}
+
+{{/* Contradictions that a schema cannot see. */}}
+{{- define "kwatt.check" -}}
+{{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
+{{- fail "monitoring: choose podMonitor or serviceMonitor: with both, every series would come twice" }}
+{{- end }}
+{{- if and .Values.scheduler.enabled (not .Values.extender.enabled) }}
+{{- fail "scheduler.enabled needs extender.enabled: it is there to ask the extender" }}
+{{- end }}
+{{- end }}
+
+{{/* Configuration of the second scheduler. */}}
+{{- define "kwatt.schedulerConfig" -}}
+# As `kwatt scheduler-config` prints it, with the reasons for each choice.
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: true
+  resourceName: {{ include "kwatt.componentName" (list . "scheduler") }}
+  resourceNamespace: {{ .Release.Namespace }}
+extenders:
+- urlPrefix: http://{{ include "kwatt.componentName" (list . "extender") }}.{{ .Release.Namespace }}.svc:{{ .Values.extender.service.port }}
+  {{- if .Values.scheduler.filter }}
+  filterVerb: filter
+  preemptVerb: preempt
+  {{- end }}
+  prioritizeVerb: prioritize
+  weight: {{ .Values.scheduler.weight }}
+  nodeCacheCapable: true
+  httpTimeout: {{ .Values.scheduler.httpTimeout }}
+  ignorable: true
+{{- if .Values.scheduler.filter }}
+percentageOfNodesToScore: 100
+{{- end }}
+profiles:
+- schedulerName: {{ .Values.scheduler.schedulerName }}
+{{- end }}
+
+{{/* Where pods may send to. */}}
+{{- define "kwatt.egressDns" -}}
+- ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+{{- end }}
+{{- define "kwatt.egressRedis" -}}
+{{- if .Values.redis.enabled -}}
+- to:
+  - podSelector:
+      matchLabels:
+        {{- include "kwatt.selectorLabels" (list . "redis") | nindent 8 }}
+  ports: [{port: 6379, protocol: TCP}]
+{{- else -}}
+- {} # an external Redis is wherever externalRedis.url says
+{{- end }}
+{{- end }}
+{{- define "kwatt.egressApiServer" -}}
+- ports:
+  {{- range .Values.networkPolicy.apiServerPorts }}
+  - {port: {{ . }}, protocol: TCP}
+  {{- end }}
+{{- end }}

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chart as tests see it: helm, and the values that every switch of it is tried with."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+from process import Failure, build
+
+CHART = build.ROOT / "charts/kwatt"
+BUILD = pathlib.Path(os.environ.get("KWATT_BUILD_DIR", build.ROOT / "build/debug")).resolve()
+NAMESPACE = "kwatt"
+RELEASE = "kwatt"
+
+PEER = [{"namespaceSelector": {"matchLabels": {"team": "ops"}}}]
+TOLERATION = [{"key": "dedicated", "operator": "Exists"}]
+# What a user might set, one switch at a time and some together; chart_test.py checks that no switch is missing.
+CASES: dict[str, dict] = {
+    "default": {},
+    "names": {"nameOverride": "watts", "commonLabels": {"team": "green"}, "imagePullSecrets": [{"name": "registry"}]},
+    "full-name": {"fullnameOverride": "energy", "image.repository": "registry.example/kwatt", "image.digest": "sha256:" + "a" * 64},
+    "no-agent": {"agent.enabled": False},
+    "no-extender": {"extender.enabled": False},
+    "no-recommender": {"recommender.enabled": False},
+    "agent": {"agent.config": {"interval": "1s", "meter": "model", "idleWatts": 95.5, "cgroupRoot": "/kubepods"},
+              "agent.priorityClassName": "", "agent.tolerations": TOLERATION, "agent.nodeSelector": {"power": "measured"},
+              "agent.extraArgs": ["--cgroup-root=/nodes/$(KWATT_NODE_NAME)"], "agent.podLabels": {"a": "b"},
+              "agent.podAnnotations": {"c": "d"}, "agent.extraEnv": [{"name": "KWATT_LOG_LEVEL", "value": "debug"}],
+              "agent.extraVolumes": [{"name": "meter", "hostPath": {"path": "/var/meter"}}],
+              "agent.extraVolumeMounts": [{"name": "meter", "mountPath": "/meter", "readOnly": True}]},
+    "extender": {"extender.replicas": 3, "extender.service.clusterIP": "10.0.0.90", "extender.antiAffinity": "required",
+                 "extender.config": {"threads": 4, "redis": {"timeout": "1s"}, "defaultCpuMcpu": 1000000, "maxBody": "64Mi"},
+                 "extender.tolerations": TOLERATION, "extender.service.annotations": {"a": "b"}},
+    "host-port": {"extender.hostPort.enabled": True, "extender.controlPlane": True, "extender.podDisruptionBudget.enabled": False,
+                  "extender.antiAffinity": "none"},
+    "recommender": {"recommender.config": {"interval": "30s", "vpaObjectNamespace": "default", "recommenderName": "watts"}},
+    "memory-only": {"redis.persistence.enabled": False, "redis.extraConfig": "maxclients 20000\ntimeout 0\n"},
+    "keep": {"redis.persistence.keepOnUninstall": True, "redis.persistence.storageClass": "fast", "redis.maxMemory": "1gb"},
+    "existing-secret": {"redis.existingSecret": "mine"},
+    "external": {"redis.enabled": False, "externalRedis.url": "redis://redis.example:6380/2", "externalRedis.existingSecret": "mine",
+                 "externalRedis.agent": {"user": "a", "passwordKey": "a-key"},
+                 "externalRedis.extender": {"user": "", "passwordKey": "b-key"}},
+    "scheduler": {"scheduler.enabled": True},
+    "scheduler-filter": {"scheduler.enabled": True, "scheduler.filter": True, "scheduler.weight": 5, "scheduler.replicas": 2,
+                         "scheduler.image.tag": "v1.30.0"},
+    "no-accounts": {"serviceAccount.create": False, "rbac.create": False, "scheduler.enabled": True},
+    "open-network": {"networkPolicy.enabled": False},
+    "closed-network": {"networkPolicy.metricsFrom": PEER, "networkPolicy.redisFrom": PEER, "networkPolicy.apiServerPorts": [16443]},
+    "annotations": {"monitoring.annotations": True},
+    "pod-monitor": {"monitoring.podMonitor.enabled": True, "monitoring.podMonitor.labels": {"release": "prometheus"}},
+    "service-monitor": {"monitoring.serviceMonitor.enabled": True},
+    "dashboard": {"monitoring.dashboard.enabled": True},
+    "no-tests": {"tests.enabled": False},
+}
+
+
+class Helm:
+    """helm with folders of its own, and no cluster unless a kubeconfig is given."""
+
+    def __init__(self, folder: pathlib.Path, kubeconfig: str = ""):
+        self.program = build.programs("helm", "helm") / "helm"
+        self.folder = folder
+        self.env = {"PATH": os.environ.get("PATH", ""), "HOME": str(folder), "KUBECONFIG": kubeconfig or str(folder / "none")}
+
+    def call(self, *words: object) -> subprocess.CompletedProcess:
+        return subprocess.run([str(self.program), *map(str, words)], env=self.env, capture_output=True, text=True,
+                              check=False, timeout=300)
+
+    def run(self, *words: object) -> str:
+        done = self.call(*words)
+        if done.returncode:
+            raise Failure(f"helm {' '.join(map(str, words[:2]))}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def values(self, case: dict) -> list[str]:
+        """Options that give a case's values: a file (JSON is YAML), as a user would."""
+        nested: dict = {}
+        for path, value in case.items():
+            at = nested
+            *names, last = path.split(".")
+            for name in names:
+                at = at.setdefault(name, {})
+            at[last] = value
+        with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".yaml", delete=False) as file:
+            json.dump(nested, file)
+        return ["--values", file.name]
+
+    def template(self, case: dict, *more: str) -> subprocess.CompletedProcess:
+        return self.call("template", RELEASE, CHART, "--namespace", NAMESPACE, *self.values(case), *more)
+
+    def rendered(self, case: dict, *more: str) -> str:
+        done = self.template(case, *more)
+        if done.returncode:
+            raise Failure(f"helm template of {case}: {done.stderr}")
+        return done.stdout

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The chart without a cluster: helm's own checks, every switch renders, mistakes are named, and nothing that is written down twice
+has drifted apart (schema and programs' options, dashboard and metrics, scheduler configuration and examples).
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import chart
+from process import build, check
+
+sys.path.insert(0, str(build.ROOT / "charts"))
+import schema  # noqa: E402  (its folder was put on the path just now)
+
+# A mistake, and what helm says of it.
+MISTAKES = [
+    ({"agnet.enabled": False}, "agnet"),
+    ({"agent.config": {"intervall": "5s"}}, "'/agent/config': additional properties 'intervall' not allowed"),
+    ({"agent.config": {"interval": 5}}, "'/agent/config/interval': got number, want string"),
+    ({"agent.config": {"interval": "5 s"}}, "'/agent/config/interval': '5 s' does not match pattern"),
+    ({"agent.config": {"meter": "rapl"}}, "value must be one of 'auto', 'powercap', 'model'"),
+    ({"agent.config": {"idleWatts": -1}}, "'/agent/config/idleWatts': minimum: got -1, want 0"),
+    ({"agent.config": {"listen": ":80"}}, "'listen' not allowed"),
+    ({"extender.config": {"redis": {"url": "redis://x"}}}, "'/extender/config/redis': additional properties 'url' not allowed"),
+    ({"extender.config": {"threads": 0}}, "'/extender/config/threads': minimum: got 0, want 1"),
+    ({"extender.antiAffinity": "hard"}, "'/extender/antiAffinity': value must be one of"),
+    ({"extender.service.clusterIP": "kwatt.example"}, "'/extender/service/clusterIP'"),
+    ({"scheduler.weight": 0}, "'/scheduler/weight': minimum"),
+    ({"image.digest": "latest"}, "'/image/digest'"),
+    ({"externalRedis.url": "redis://user:secret@host"}, "'/externalRedis/url'"),
+    ({"redis.enabled": False}, "externalRedis.url is needed with redis.enabled=false"),
+    ({"redis.enabled": False, "externalRedis.url": "redis://h", "externalRedis.agent": {"user": "a", "passwordKey": "k"}},
+     "externalRedis.existingSecret is needed"),
+    ({"monitoring.podMonitor.enabled": True, "monitoring.serviceMonitor.enabled": True}, "choose podMonitor or serviceMonitor"),
+    ({"scheduler.enabled": True, "extender.enabled": False}, "scheduler.enabled needs extender.enabled"),
+]
+
+
+def switches(node: dict, path: str = "") -> set[str]:
+    """Paths of every boolean of the schema that is the chart's own."""
+    if node.get("type") == "boolean":
+        return {path}
+    found: set[str] = set()
+    for name, child in node.get("properties", {}).items():
+        found |= switches(child, f"{path}.{name}".lstrip("."))
+    return {each for each in found if ".config." not in each}
+
+
+def schema_is_current(_: chart.Helm) -> None:
+    made = schema.text(chart.BUILD)
+    check(made == schema.SCHEMA.read_text(),
+          "charts/kwatt/values.schema.json is not what the programs say; run charts/schema.py --write BUILD_DIR")
+
+
+def lint(helm: chart.Helm) -> None:
+    helm.run("lint", "--strict", chart.CHART)
+    for case in ("scheduler-filter", "external", "service-monitor"):
+        helm.run("lint", "--strict", chart.CHART, *helm.values(chart.CASES[case]))
+
+
+def every_switch_renders(helm: chart.Helm) -> None:
+    tried = {path for case in chart.CASES.values() for path in case}
+    missing = switches(schema.schema(chart.BUILD)) - tried
+    check(not missing, f"no case of e2e/chart.py turns {', '.join(sorted(missing))}")
+    default = helm.rendered({})
+    for name, case in chart.CASES.items():
+        text = helm.rendered(case)
+        check("<no value>" not in text and "<nil>" not in text, f"case {name} renders an absent value")
+        check(name == "default" or re.sub(r"(password|users\.acl): \S+", "", text)
+              != re.sub(r"(password|users\.acl): \S+", "", default), f"case {name} changes nothing")
+
+
+def mistakes_are_named(helm: chart.Helm) -> None:
+    for case, text in MISTAKES:
+        done = helm.template(case)
+        check(done.returncode != 0, f"{case} is taken")
+        check(text in done.stderr, f"{case}: {text!r} is not said, but:\n{done.stderr}")
+
+
+def programs_take_what_is_rendered(helm: chart.Helm) -> None:
+    """Each program reads the file that the chart makes of the values, and finds them in it."""
+    for component, case, line in (("agent", "agent", "idleWatts: 95.5"), ("extender", "extender", "defaultCpuMcpu: 1000000"),
+                                  ("extender", "extender", "timeout: 1s"), ("recommender", "recommender", "interval: 30s"),
+                                  ("agent", "default", "interval: 5s")):
+        text = helm.rendered(chart.CASES[case], "--show-only", f"templates/{component}.yaml")
+        block = re.search(r"  kwatt\.yaml: \|\n((?:    .*\n|\n)+)", text)[1]
+        file = helm.folder / "kwatt.yaml"
+        file.write_text(re.sub(r"^    ", "", block, flags=re.M))
+        program = chart.BUILD / schema.PROGRAMS[component][0]
+        done = subprocess.run([program, "--config", file, "--dump-config"], capture_output=True, text=True, check=False)
+        check(done.returncode == 0, f"{component} refuses the file of case {case}: {done.stderr}\n{block}")
+        check(line in done.stdout, f"{component} does not have {line} of case {case}:\n{done.stdout}")
+
+
+def dashboard_shows_what_exists(_: chart.Helm) -> None:
+    text = (chart.CHART / "dashboards/kwatt.json").read_text()
+    names = set(re.findall(r"\b(?:kwatt|kepler)_[a-z_]+", text))
+    check(len(names) > 20, "the dashboard has lost its panels")
+    sources = "".join(path.read_text() for folder in ("node-agent", "extender", "vpa-recommender")
+                      for path in (build.ROOT / folder).glob("*.c"))
+    for name in names:
+        check(f'"{name.removesuffix("_bucket")}"' in sources, f"the dashboard shows {name}, which no program has")
+
+
+def scheduler_configurations_agree(helm: chart.Helm) -> None:
+    def printed(*words: str) -> str:
+        return subprocess.run([chart.BUILD / "cli/kwatt", "scheduler-config", *words], check=True, capture_output=True,
+                              text=True).stdout
+
+    example = (build.ROOT / "deploy/kube-scheduler/kwatt.yaml").read_text()
+    text = printed("--extender-url", "http://127.0.0.1:9890")
+    check(example.split("\n", 1)[1] == text, "deploy/kube-scheduler/kwatt.yaml is not what kwatt scheduler-config prints")
+    for case, words in (("scheduler", []), ("scheduler-filter", ["--filter", "--weight", "5"])):
+        rendered = helm.rendered(chart.CASES[case], "--show-only", "templates/scheduler.yaml")
+        text = printed("--extender-url", "http://kwatt-extender.kwatt.svc:9890", "--scheduler-name", "kwatt-scheduler", *words)
+        lines = [line.strip().removeprefix("- ") for line in text.splitlines() if not line.strip().startswith("#")]
+        ours = {line.strip().removeprefix("- ") for line in rendered.splitlines()}
+        for line in lines:
+            elsewhere = not line or line.startswith(("#", "clientConnection", "kubeconfig"))
+            check(elsewhere or line in ours, f"the chart's second scheduler (case {case}) lacks {line!r}")
+        check(("filterVerb" in rendered) == (case == "scheduler-filter"), "the filter verb stands where it should not")
+
+
+def main() -> int:
+    tests = [schema_is_current, lint, every_switch_renders, mistakes_are_named, programs_take_what_is_rendered,
+             dashboard_shows_what_exists, scheduler_configurations_agree]
+    with tempfile.TemporaryDirectory(prefix="kwatt-chart-") as folder:
+        try:
+            helm = chart.Helm(pathlib.Path(folder))
+        except build.Missing as error:
+            return build.end(error)
+        failed = 0
+        for test in tests:
+            try:
+                test(helm)
+                print(f"ok {test.__name__}", flush=True)
+            except Exception:  # whatever it is, the test failed by it
+                traceback.print_exc()
+                failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
