@@ -43,7 +43,8 @@ enum cgroup_subsys_id {
  * kernfs_node.id: a plain u64 since Linux 5.5 (67c0496e87d1, "kernfs: convert kernfs_node->id from
  * union kernfs_node_id to u64"); before, a union whose low half is the inode number and whose high
  * half is a generation that stat(2) does not show. Kernels with that union and BTF are in use (RHEL
- * 8).
+ * 8). Asked of the field and not of the union's own name: a type that the kernel lacks makes libbpf
+ * 1.1 look through the modules' BTF, which takes CAP_SYS_ADMIN, and the load fails without.
  */
 union kernfs_node_id___o {
     __u64 id;
@@ -57,8 +58,9 @@ struct kernfs_node___o {
  * which costs a quarter of four probe reads. A constant at each call. */
 static __always_inline __u64 kernfs_id(struct kernfs_node *kn, const bool direct)
 {
-    if (bpf_core_type_exists(union kernfs_node_id___o)) {
-        struct kernfs_node___o *old = (void *)kn;
+    struct kernfs_node___o *old = (void *)kn;
+
+    if (bpf_core_field_exists(old->id)) {
         return (__u32)(direct ? old->id.id : BPF_CORE_READ(old, id.id));
     }
     return direct ? kn->id : BPF_CORE_READ(kn, id);
