@@ -89,6 +89,10 @@ class KubeApi:
             {**role, "kind": "ClusterRole", "rules": rules},
             {**role, "kind": "ClusterRoleBinding", "subjects": [subject],
              "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}}])
+        return self.account_kubeconfig(name, namespace)
+
+    def account_kubeconfig(self, name: str, namespace: str = "kube-system") -> str:
+        """A kubeconfig of a service account that exists."""
         self.renew_token(name, namespace)
         return self.authority.kubeconfig(self.dir / f"{name}.kubeconfig", self.url, {"tokenFile": f"{name}.token"})
 

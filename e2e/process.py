@@ -74,9 +74,10 @@ def wait_for(what: str, probe, seconds: float = 120, pause: float = 0.1):
 
 
 def start_time(pid: int) -> int | None:
-    """When a process started, in ticks since boot: with the id it names a process for good. None: there is no such."""
+    """When a process started, in ticks since boot: with the id it names a process for good. None: there is none, or it ended."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return int(text.rpartition(")")[2].split()[19])
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])

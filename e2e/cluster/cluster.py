@@ -93,8 +93,8 @@ class Cluster(KubeApi):
 
     # ---- life ----
 
-    def up(self, nodes: int = 2, scheduler_config: str = "", attached: bool = True) -> None:
-        """Starts it and waits until every node is ready. attached: it ends with this process, however that ends."""
+    def up(self, nodes: int = 2, scheduler_config: str = "", master: int = 0) -> None:
+        """Starts it and waits until every node is ready. master: the process that it ends with, however that ends."""
         check_machine()
         self.bin = build.programs("kubernetes")
         self.coredns = build.programs("coredns") / "coredns"
@@ -102,7 +102,7 @@ class Cluster(KubeApi):
         begin = time.monotonic()
         self.dir.mkdir(mode=0o755)
         try:
-            self.start(nodes, scheduler_config, attached)
+            self.start(nodes, scheduler_config, master)
         except BaseException:
             self.show_logs()
             self.down(keep=True)
@@ -122,9 +122,9 @@ class Cluster(KubeApi):
         self.record.write_text(json.dumps({"pid": self.control.pid, "started": self.control.started, "bin": str(self.bin),
                                            "nodes": nodes, "id": self.id}))
 
-    def start(self, nodes: int, scheduler_config: str, attached: bool) -> None:
+    def start(self, nodes: int, scheduler_config: str, master: int) -> None:
         self.note(nodes)
-        self.control.start(attached)
+        self.control.start(master)
         self.note(nodes)
         run = self.control.run
         run("ip", "link", "set", "lo", "up")
@@ -333,7 +333,7 @@ def main() -> int:
     try:
         if options.verb == "up":
             config = options.scheduler_config.read_text() if options.scheduler_config else ""
-            cluster.up(options.nodes, config, attached=False)
+            cluster.up(options.nodes, config)
         elif options.verb == "down":
             if cluster.dir.exists():
                 check(cluster.record.is_file(), f"{cluster.dir} is not a cluster's folder")

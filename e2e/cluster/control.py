@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from process import Failure, die_with_parent, start_time, wait_for
+from process import Failure, start_time, wait_for
 
 CLONE_NEWNET = 0x40000000
 HERE = pathlib.Path(__file__).resolve().parent
@@ -23,20 +23,18 @@ class Control:
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
         self.pid = self.started = 0
-        self.keeper: subprocess.Popen | None = None
         self.env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder),
                     # etcd 3.4 starts on arm64 only when told that this is meant
                     "ETCD_UNSUPPORTED_ARCH": "arm64"}
 
     # ---- the supervisor itself ----
 
-    def start(self, attached: bool) -> None:
-        """attached: it ends with this process."""
-        command = [sys.executable, str(HERE / "supervisor.py"), str(self.folder), *(["--attached"] if attached else [])]
+    def start(self, master: int) -> None:
+        """master: a process that it ends with, by its id; 0: it goes on."""
+        command = [sys.executable, str(HERE / "supervisor.py"), str(self.folder), *(["--with", str(master)] if master else [])]
         with (self.folder / "supervisor.log").open("ab") as log:
-            self.keeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
-                                           preexec_fn=die_with_parent if attached else None)
-        line = self.keeper.stdout.readline().strip()
+            line = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
+                                  check=False).stdout.strip()
         if not line:
             raise Failure(f"the supervisor did not start:\n{(self.folder / 'supervisor.log').read_text()}")
         self.pid = int(line)
@@ -50,10 +48,7 @@ class Control:
         if self.alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-        wait_for("the cluster's processes to end", lambda: self.reaped() or not self.alive())
-
-    def reaped(self) -> bool:
-        return self.keeper is not None and self.keeper.poll() is not None
+        wait_for("the cluster's processes to end", lambda: not self.alive())
 
     @contextlib.contextmanager
     def network(self):
@@ -77,11 +72,9 @@ class Control:
         with socket.socket(socket.AF_UNIX) as sock:
             sock.connect(str(self.folder / "control.sock"))
             line = json.dumps(request).encode() + b"\n"
-            if streams:
-                sent = socket.send_fds(sock, [line], streams)
+            sent = socket.send_fds(sock, [line], streams) if streams else 0
+            if sent < len(line):    # nothing may follow the whole request: it is answered and closed already
                 sock.sendall(line[sent:])
-            else:
-                sock.sendall(line)
             with sock.makefile("rb") as stream:
                 answer = {}
                 for _ in range(answers):

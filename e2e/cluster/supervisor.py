@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Process 1 of a cluster: starts, signals and reaps all that belongs to it, in namespaces that end with it.
 
-usage: supervisor.py FOLDER [--attached]      prints its process id (as its parent sees it) once it serves
+usage: supervisor.py FOLDER [--with PID]      goes into the background; prints its process id once it serves
 
 It lives in a mount, a network and a process namespace of its own. So there is one thing to end: when it is killed, the kernel
 ends every process below it, containers and their shims included, and with the last of them go all mounts and all networks. What
 remains on the machine are cgroups and FOLDER, whose names the harness knows.
 
 /run, /var/lib and /var/log are the cluster's own (containerd, kubelet and the network plugins have fixed paths there).
---attached: it ends with the process that started it (a test); else it goes on until it is killed.
+--with: it ends when that process (a test, or what runs tests) does; else it goes on until it is killed.
 
 It serves FOLDER/control.sock: one JSON object a line each way, one request a connection. Requests (`op`):
   spawn   argv, name ("" for a passing command), net (name of a network of `ip netns`, "" for its own), cgroups (folders
@@ -29,7 +29,6 @@ import sys
 
 CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x20000000, 0x40000000
 MS_REC, MS_PRIVATE, MS_BIND = 0x4000, 1 << 18, 0x1000
-PR_SET_PDEATHSIG = 1
 REQUEST_BYTES = 1 << 20
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -55,13 +54,15 @@ def make_view(folder: pathlib.Path) -> None:
 
 
 class Supervisor:
-    def __init__(self, folder: pathlib.Path):
+    def __init__(self, folder: pathlib.Path, master: int | None):
         self.named: dict[str, dict] = {}
         self.waiting: dict[int, socket.socket] = {}     # process id -> who asked for it
         self.selector = selectors.DefaultSelector()
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(str(folder / "control.sock"))
         self.server.listen(64)
+        if master is not None:      # readable when that process ends
+            self.selector.register(master, selectors.EVENT_READ, sys.exit)
         self.wake, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         os.set_blocking(writer, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -170,25 +171,20 @@ class Supervisor:
 
 
 def main() -> int:
-    folder, attached = pathlib.Path(sys.argv[1]).resolve(), "--attached" in sys.argv
+    folder = pathlib.Path(sys.argv[1]).resolve()
+    master = os.pidfd_open(int(sys.argv[3])) if sys.argv[2:3] == ["--with"] else None
     kernel(LIBC.unshare, CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET)
     reader, writer = os.pipe()
-    child = os.fork()
-    if child:
+    if os.fork():
         os.close(writer)
         with open(reader, "rb") as pipe:
             outside = pipe.read().decode()
-        if outside:
-            print(outside, flush=True)
-            os.close(1)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if attached or not outside else 0
-    if attached:
-        kernel(LIBC.prctl, PR_SET_PDEATHSIG, signal.SIGKILL)
-    else:
-        os.setsid()
+        print(outside, flush=True)
+        return 0 if outside else 1
+    os.setsid()
     outside = os.readlink("/proc/self")     # /proc is still the machine's: the id that others know us by
     make_view(folder)
-    supervisor = Supervisor(folder)
+    supervisor = Supervisor(folder, master)
     null = os.open("/dev/null", os.O_RDWR)
     for stream in (0, 1):
         os.dup2(null, stream)

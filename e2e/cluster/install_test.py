@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kwatt as a user installs it: the image of deploy/Dockerfile, the chart as shipped, on a real cluster of two nodes.
+
+The agent accounts with eBPF from a pod that has nothing but the documented capabilities; the cluster's scheduler asks the extender
+at the address that `kwatt scheduler-config` found; a second scheduler places what names it; `helm test` passes; an upgrade keeps
+passwords and data; an uninstallation leaves nothing.
+"""
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import chart  # noqa: E402  (shared modules stand one folder up)
+import image  # noqa: E402
+import image_parts  # noqa: E402
+from archive import TOOL  # noqa: E402
+from cluster import Cluster  # noqa: E402
+from process import Failure, build, check, wait_for  # noqa: E402
+
+USER = 65532
+
+
+class Installed:
+    def __init__(self, cluster: Cluster, made: image.Image, folder: pathlib.Path):
+        self.cluster, self.image, self.folder = cluster, made, folder
+        self.helm_program = build.programs("helm", "helm") / "helm"
+        name, tag = made.name.rsplit(":", 1)
+        parts = {part: dict(zip(("repository", "tag"), text.rsplit(":", 1))) | {"pullPolicy": "Never"}
+                 for part, text in (("redis", image_parts.REDIS), ("scheduler", image_parts.SCHEDULER))}
+        self.values = {
+            "image": {"repository": name, "tag": tag, "pullPolicy": "Never"},
+            "agent": {"config": {"interval": "1s", "meter": "model"},
+                      # the nodes are parts of this machine
+                      "extraArgs": [f"--cgroup-root={cluster.nodes[0].cgroup.removesuffix('node1')}$(KWATT_NODE_NAME)"]},
+            "recommender": {"config": {"interval": "1s"}}, "redis": {"image": parts["redis"]},
+            "scheduler": {"image": parts["scheduler"]}}
+
+    def helm(self, *words: object) -> str:
+        return self.cluster.control.run(self.helm_program, *words, "-n", chart.NAMESPACE, env={
+            "KUBECONFIG": str(self.cluster.dir / "admin.kubeconfig"), "HOME": str(self.folder)})
+
+    def put(self, verb: str, **more: dict) -> None:
+        """helm install or upgrade, with a top-level value or two changed."""
+        file = self.folder / "values.json"
+        file.write_text(json.dumps({key: {**self.values.get(key, {}), **more.get(key, {})} for key in {*self.values, *more}}))
+        self.helm(verb, chart.RELEASE, chart.CHART, "--values", file, "--wait", "--timeout", "5m",
+                  *(["--create-namespace"] if verb == "install" else []))
+
+    def kubectl(self, *words: str) -> str:
+        return self.cluster.kubectl(*words)
+
+    def pods(self, component: str) -> list[dict]:
+        return json.loads(self.kubectl("get", "pods", "-n", chart.NAMESPACE, "-l", f"app.kubernetes.io/component={component}",
+                                       "-o", "json"))["items"]
+
+    def pages(self, component: str, port: int) -> list[str]:
+        return [self.cluster.get(f"http://{pod['status']['podIP']}:{port}/metrics") for pod in self.pods(component)]
+
+    def value(self, component: str, port: int, name: str) -> float:
+        """Sum over the component's pods of a metric's series."""
+        return sum(float(line.rsplit(" ", 1)[1]) for page in self.pages(component, port) for line in page.splitlines()
+                   if line.startswith(name))
+
+    def passwords(self) -> str:
+        return self.kubectl("get", "secret", "kwatt-redis", "-n", chart.NAMESPACE, "-o", "jsonpath={.data}")
+
+    def place(self, name: str, scheduler: str) -> None:
+        """Creates a pod, waits until it is bound, removes it."""
+        self.cluster.request("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": name}, "spec": {
+            "schedulerName": scheduler, "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "main", "image": TOOL, "imagePullPolicy": "Never", "args": ["0"]}]}})
+        self.cluster.until(f"pod {name} to be placed", f"/api/v1/namespaces/default/pods/{name}",
+                           lambda pod: pod["spec"].get("nodeName"))
+        self.cluster.request("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
+
+
+def image_is_as_promised(made: image.Image) -> None:
+    check(made.size_bytes <= image.LIMIT_BYTES, f"the image has {made.size_bytes >> 20} MiB")
+    packages = {each["name"]: each for each in json.loads(made.sbom.read_text())["packages"]}
+    for name in ("kwatt", "libc6", "libcurl4", "libmicrohttpd12", "libbpf1", "ca-certificates"):
+        check(packages.get(name, {}).get("versionInfo"), f"the bill of materials lacks {name}")
+    print(f"ok image of {made.size_bytes / 1e6:.1f} MB, {len(packages)} packages")
+
+
+def installs(it: Installed) -> None:
+    it.put("install")
+    check(len(it.pods("agent")) == 2 and len(it.pods("extender")) == 2, "an agent on each node, two extenders")
+    check(len({pod["spec"]["nodeName"] for pod in it.pods("extender")}) == 2, "the extenders are on one node")
+    for page in it.pages("agent", 9891):
+        about = re.search(r"^kwatt_agent_info\{(.*)\} 1", page, re.M)[1]
+        check('accounting="ebpf"' in about, f"the agent does not account with eBPF in its pod: {about}")
+        check(f'revision="{it.image.commit}"' in page, "the image has another commit than it was built from")
+    seen = [page for page in it.pages("agent", 9891) if re.search(r"^kwatt_pod_cpu_seconds_total\{[^}]*\} 0\.[0-9]*[1-9]", page, re.M)]
+    check(len(seen) == 2, "an agent sees no pod at work on its node")
+    wait_for("the extenders to know both nodes", lambda: it.value("extender", 9890, "kwatt_extender_nodes ") == 4)
+    check(it.value("recommender", 9892, "kwatt_recommender_api_errors_total ") == 0, "the recommender's role is too narrow")
+    print(it.helm("test", chart.RELEASE, "--timeout", "3m").splitlines()[-1])
+
+
+def is_asked(it: Installed) -> None:
+    """By the cluster's scheduler, over the address that the command found."""
+    text = it.cluster.control.run(chart.BUILD / "cli/kwatt", "scheduler-config", "--check", "--kubeconfig",
+                                  it.cluster.dir / "admin.kubeconfig")
+    it.cluster.start_scheduler(text)
+    it.place("asked", "default-scheduler")
+    wait_for("the scheduler to ask", lambda: it.value(
+        "extender", 9890, 'kwatt_extender_requests_total{verb="prioritize",outcome="ok"}') > 1)
+
+
+def upgrades(it: Installed) -> None:
+    before, old = it.passwords(), it.value("extender", 9890, "kwatt_extender_requests_total{verb=\"prioritize\"")
+    claim = it.kubectl("get", "pvc", "-n", chart.NAMESPACE, "-o", "jsonpath={.items[*].metadata.uid}")
+    check(claim, "Redis has no volume")
+    it.put("upgrade", scheduler={**it.values["scheduler"], "enabled": True},
+           agent={**it.values["agent"], "config": {"interval": "2s", "meter": "model"}})
+    check(it.passwords() == before, "an upgrade changed passwords")
+    check(it.kubectl("get", "pvc", "-n", chart.NAMESPACE, "-o", "jsonpath={.items[*].metadata.uid}") == claim, "the data is new")
+    it.place("second", "kwatt-scheduler")
+    wait_for("the second scheduler to ask", lambda: it.value(
+        "extender", 9890, 'kwatt_extender_requests_total{verb="prioritize",outcome="ok"}') > old)
+
+
+def leaves_nothing(it: Installed) -> None:
+    it.helm("uninstall", chart.RELEASE, "--wait", "--timeout", "3m")
+    kinds = [kind for kind in it.kubectl("api-resources", "--verbs=list", "-o", "name").split() if not kind.startswith("events")]
+    for label in ("app.kubernetes.io/part-of=kwatt", "app.kubernetes.io/instance=kwatt"):
+        wait_for("everything to go", lambda label=label: not it.kubectl("get", ",".join(kinds), "-A", "-l", label, "-o", "name").strip())
+
+
+def volume(folder: pathlib.Path) -> str:
+    """A volume without a storage class, as a cluster's administrator would offer one."""
+    (folder / "volume").mkdir()
+    os.chown(folder / "volume", USER, USER)     # an fsGroup does not reach into a host's folder
+    return json.dumps({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "redis"}, "spec": {
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
+        "hostPath": {"path": str(folder / "volume")}}})
+
+
+def scenario(made: image.Image, folder: pathlib.Path) -> None:
+    with Cluster(folder / "c") as cluster:
+        cluster.up(2)
+        archives = [made.archive, image_parts.redis(folder), image_parts.scheduler(folder, cluster.bin)]
+        for node in cluster.nodes:
+            node.load(*archives)
+        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=build.vpa_crd().read_text())
+        cluster.kubectl("apply", "-f", "-", stdin=volume(folder))
+        it = Installed(cluster, made, folder)
+        for step in (installs, is_asked, upgrades, leaves_nothing):
+            begin = time.monotonic()
+            try:
+                step(it)
+            except Exception:
+                print(cluster.kubectl("get", "pods,pvc,svc", "-A", "-o", "wide"), file=sys.stderr)
+                print(cluster.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp")[-6000:], file=sys.stderr)
+                for component in ("agent", "extender", "recommender", "redis", "scheduler"):
+                    print(f"---- {component}\n", cluster.kubectl(
+                        "logs", "-n", chart.NAMESPACE, "-l", f"app.kubernetes.io/component={component}", "--prefix", "--tail=15"),
+                        file=sys.stderr)
+                raise
+            print(f"ok {step.__name__} ({time.monotonic() - begin:.0f} s)", flush=True)
+
+
+def main() -> int:
+    try:
+        made = image.kwatt()
+        image_is_as_promised(made)
+        with tempfile.TemporaryDirectory(prefix="kwi-") as folder:      # short: unix sockets lie in it
+            scenario(made, pathlib.Path(folder))
+    except build.Missing as error:
+        return build.end(error)
+    except (Exception, Failure):  # whatever it is, the test failed by it
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

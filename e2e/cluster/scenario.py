@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scenario is: a function on a running cluster with kwatt in it. See docs/cluster.md for how to add one.
+
+    from scenario import World, run
+
+    def test(world: World) -> None:
+        world.pod("web", cpu="200m", args=["100"])      # uses a tenth of a core, wherever it lands
+        check(world.node_of("web") == "node1", "it went to the wasteful node")
+
+    if __name__ == "__main__":
+        sys.exit(run(test))
+
+It has a namespace of its own, which goes when it ends. It waits on conditions, never sleeps, and leaves cluster and kwatt as it
+found them: run() checks that everything runs before and after.
+"""
+import os
+import pathlib
+import sys
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from archive import TOOL  # noqa: E402  (it needs modules of the folder above)
+from cluster import Cluster, default_state  # noqa: E402
+from kwatt import TRUTH, Kwatt  # noqa: E402
+from node import hierarchies  # noqa: E402
+from process import Failure, build, check, wait_for  # noqa: E402
+
+__all__ = ["Cluster", "Failure", "Kwatt", "TRUTH", "World", "build", "check", "default_state", "guarded", "hierarchies", "run",
+           "wait_for"]
+
+
+class World:
+    def __init__(self, cluster: Cluster, name: str):
+        self.cluster, self.kwatt, self.namespace = cluster, Kwatt(cluster), name
+        self.pods = f"/api/v1/namespaces/{name}/pods"
+
+    # ---- life ----
+
+    def begin(self) -> None:
+        self.end()
+        self.cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        self.cluster.until("the service account", f"/api/v1/namespaces/{self.namespace}/serviceaccounts/default", bool)
+        self.all_run()
+
+    def end(self) -> None:
+        """Removes the namespace, and waits until its pods have left the nodes."""
+        path = f"/api/v1/namespaces/{self.namespace}"
+        if self.exists(path):
+            self.cluster.request("DELETE", path)
+            wait_for(f"namespace {self.namespace} to go", lambda: not self.exists(path))
+
+    def exists(self, path: str) -> bool:
+        try:
+            return bool(self.cluster.request("GET", path))
+        except Failure as error:
+            if ": 404 " in str(error):
+                return False
+            raise
+
+    def all_run(self) -> None:
+        processes = self.cluster.control.processes()
+        ended = [name for name, entry in processes.items() if entry["exit"] is not None]
+        ended += [name for name in self.kwatt.names() if name not in processes]
+        check(not ended, f"not running: {', '.join(ended)}")
+        self.kwatt.wait_fresh()
+
+    # ---- pods ----
+
+    def manifest(self, name: str, cpu: str = "", memory: str = "16Mi", args: list | None = None, node: str = "",
+                 annotations: dict | None = None, labels: dict | None = None, more: dict | None = None) -> dict:
+        """A pod of the tool image (see load.c for its args). node: put there without asking the scheduler."""
+        requests = {"memory": memory, **({"cpu": cpu} if cpu else {})}
+        return {"metadata": {"name": name, "annotations": annotations or {}, "labels": {"app": name, **(labels or {})}},
+                "spec": {"containers": [{"name": "main", "image": TOOL, "imagePullPolicy": "Never", "args": args or [],
+                                         "resources": {"requests": requests}}],
+                         "terminationGracePeriodSeconds": 1, **({"nodeName": node} if node else {}), **(more or {})}}
+
+    def pod(self, name: str, **more) -> dict:
+        """Creates a pod and waits until it runs. Returns it."""
+        self.cluster.request("POST", self.pods, self.manifest(name, **more))
+        return self.running(name)
+
+    def get(self, name: str) -> dict:
+        return self.cluster.request("GET", f"{self.pods}/{name}")
+
+    def running(self, name: str) -> dict:
+        return self.cluster.until(f"pod {name} to run", f"{self.pods}/{name}",
+                                  lambda pod: pod["status"].get("phase") in ("Running", "Succeeded") and pod)
+
+    def delete(self, name: str) -> None:
+        self.cluster.request("DELETE", f"{self.pods}/{name}")
+        wait_for(f"pod {name} to go", lambda: not self.exists(f"{self.pods}/{name}"))
+
+    def bound(self, name: str, **more) -> str:
+        """Creates a pod and waits until the scheduler chose. Returns the node."""
+        self.cluster.request("POST", self.pods, self.manifest(name, **more))
+        return self.cluster.until(f"pod {name} to be placed", f"{self.pods}/{name}", lambda pod: pod["spec"].get("nodeName"))
+
+    def node_of(self, name: str) -> str:
+        return self.get(name)["spec"]["nodeName"]
+
+    # ---- what kwatt knows ----
+
+    def workload(self, node: str, uid: str) -> dict | None:
+        return next((pod for pod in self.kwatt.view(node)["pods"] if pod["id"] == uid), None)
+
+    def marginal_watts(self, node: str, cores: float = 0.2) -> float:
+        """By the node's curve, as published, from no load on."""
+        curve = self.kwatt.view(node)["curve"]
+        knots = [(k["load_permille"] * curve["capacity_mcpu"] / 1e6, k["mw"] / 1000) for k in curve["knots"]]
+        for (x0, y0), (x1, y1) in zip(knots, knots[1:]):
+            if cores <= x1 + 1e-9:
+                return (y0 + (y1 - y0) * (cores - x0) / (x1 - x0) - knots[0][1]) / cores
+        return (knots[-1][1] - knots[0][1]) / knots[-1][0]
+
+    def learnt(self, truth: dict[str, float], cores: float = 0.2) -> bool:
+        """Whether each node's curve is within a third of its truth (watts a core)."""
+        return all(abs(self.marginal_watts(node, cores) - watts) < watts / 3 for node, watts in truth.items())
+
+    def show(self) -> None:
+        """Where a failure is looked for."""
+        events = self.cluster.request("GET", f"/api/v1/namespaces/{self.namespace}/events")["items"]
+        for event in events[-20:]:
+            print(f"  {event['involvedObject']['name']}: {event['reason']}: {event['message']}", file=sys.stderr)
+        for name in ("extender", "recommender", "redis", "kube-scheduler", *(f"agent-{n.name}" for n in self.cluster.nodes)):
+            print(f"---- end of {name}.log ----\n{self.cluster.control.log(name)[-1500:]}", file=sys.stderr)
+
+
+def guarded(work) -> int:
+    """Runs it. Returns the exit code of a test: 0, 1 with the cause printed, or what Missing asks for."""
+    try:
+        work()
+    except build.Missing as error:
+        return build.end(error)
+    except Exception:  # whatever it is, the test failed by it
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def on_cluster(cluster: Cluster, name: str, test) -> None:
+    world = World(cluster, name)
+    world.begin()
+    begin = time.monotonic()
+    try:
+        test(world)
+        world.end()
+        world.all_run()
+    except Exception:
+        (cluster.dir / "failed").touch()    # whoever ends the cluster keeps its logs
+        world.show()
+        raise
+    print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
+
+
+def run(test) -> int:
+    """Runs test(world) on the cluster of this checkout; where none runs, on one that is started for it."""
+    name = os.path.basename(sys.argv[0]).removesuffix(".py").removesuffix("_test").replace("_", "-")
+
+    def work() -> None:
+        cluster = Cluster(default_state())
+        if cluster.alive():
+            on_cluster(cluster, name, test)
+            return
+        with Cluster(default_state()) as own:
+            own.up(master=os.getpid())
+            Kwatt(own).start()
+            on_cluster(own, name, test)
+    return guarded(work)
