@@ -105,17 +105,17 @@ void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint
 {
     double fade = exp(-(double)interval_ns / FADE_NS);
     double load = fmin((double)load_permille, 1000.0);
-    double power = fmin((double)mw, MW_MAX);
+    double seen_mw = fmin((double)mw, MW_MAX);
     double at = load / STEP;
     unsigned knot = (unsigned)at < LAST ? (unsigned)at : LAST - 1;
     double share = at - (double)knot;
 
     for (unsigned k = 0; k < KW_CURVE_KNOTS; k++)
         curve->weight[k] *= fade;
-    fit(curve, load, power, fade);
+    fit(curve, load, seen_mw, fade);
     double rise = slope(curve);
-    add(curve, knot, fmax(power - rise * share * STEP, 0.0), 1.0 - share);
-    add(curve, knot + 1, fmin(power + rise * (1.0 - share) * STEP, MW_MAX), share);
+    add(curve, knot, fmax(seen_mw - rise * share * STEP, 0.0), 1.0 - share);
+    add(curve, knot + 1, fmin(seen_mw + rise * (1.0 - share) * STEP, MW_MAX), share);
 }
 
 /** Pools adjacent violators: the nearest values that never fall, by weighted squares. */

@@ -56,8 +56,9 @@ PURE = [
     "node-agent/apportion.c", "node-agent/attribution_ratio.c", "node-agent/counter.c", "node-agent/curve.c",
     "node-agent/identity.c", "node-agent/ledger.c",
     "extender/hull.c", "extender/protocol.c", "extender/score.c",
-    "vpa-recommender/estimator.c", "vpa-recommender/histogram.c",
-    "api/curve.c", "api/quantity.c",
+    "vpa-recommender/estimator.c", "vpa-recommender/feed.c", "vpa-recommender/histogram.c",
+    "vpa-recommender/memory_peaks.c",
+    "api/curve.c", "api/quantity.c", "api/selector.c",
 ]
 IMPURE = r"common/(log|clock|redis|http_\w+|kube|file|loop)\.h|time\.h|sys/time\.h|fcntl\.h|unistd\.h"
 
