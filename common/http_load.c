@@ -1,9 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/http_load.h"
 
+#include <errno.h>
 #include <time.h>
 
 #include "common/clock.h"
+
+int kw_http_limits_check(const struct kw_http_server_conf *conf, struct kw_err *err)
+{
+    if (conf->threads < 1 || conf->threads > 64)
+        return kw_err_set(err, -EINVAL, "HTTP server: 1 to 64 threads, not %u", conf->threads);
+    if (conf->max_header_bytes < 1024 || conf->max_header_bytes > 65536)
+        return kw_err_set(err, -EINVAL, "HTTP server: heads of 1 KiB to 64 KiB, not %zu bytes",
+                          conf->max_header_bytes);
+    if (conf->timeout_s == 0 || conf->max_connections == 0)
+        return kw_err_set(err, -EINVAL, "HTTP server: time-out and connection limit must not be 0");
+    return 0;
+}
 
 void kw_http_load_init(struct kw_http_load *load, size_t max_body_bytes)
 {

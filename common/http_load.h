@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the HTTP server has at hand: requests and bytes of bodies; for http_server.c only. */
+#include "common/err.h"
+#include "common/http_server.h"
+
+/* What the HTTP server has at hand, and its limits; for http_server.c only. */
 
 struct kw_http_load {
     _Atomic unsigned requests;
@@ -17,6 +20,9 @@ struct kw_http_load {
     pthread_mutex_t lock; /* with `idle`: waiting for `requests` to fall to 0 */
     pthread_cond_t idle;
 };
+
+/** Checks the limits that a server is to keep. @return 0 or -EINVAL with the one that is wrong. */
+int kw_http_limits_check(const struct kw_http_server_conf *conf, struct kw_err *err);
 
 /** Starts with nothing at hand, in zeroed memory. @param max_body_bytes of all bodies together. */
 void kw_http_load_init(struct kw_http_load *load, size_t max_body_bytes);

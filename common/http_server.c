@@ -65,6 +65,7 @@ struct kw_http_server {
     size_t max_body_bytes;
     size_t max_header_bytes;
     unsigned max_connections;
+    bool in_place;                /* the library's parser is one whose layout can be checked */
     struct kw_http_route *routes; /* owned */
     size_t n_routes;
     struct kw_http_load load;  /* requests and bodies */
@@ -259,7 +260,8 @@ static unsigned check_head(const struct connection *c, struct MHD_Connection *mh
         return 400;
     if (info->header_size > c->server->max_header_bytes)
         return 431;
-    kw_http_framing_begin(&framing, method, info->header_size, c->target, c->target_len, version);
+    kw_http_framing_begin(&framing, c->server->in_place, method, info->header_size, c->target,
+                          c->target_len, version);
     (void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, add_header, &framing);
     refused = kw_http_framing_verdict(&framing, strcmp(method, "POST") == 0,
                                       strcmp(version, "HTTP/1.0") == 0);
@@ -388,6 +390,8 @@ static int start_daemon(struct kw_http_server *server, const struct kw_http_serv
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_target, server},
+        /* 0 is its default; where our own check cannot look at the layout, its strictest must do */
+        {MHD_OPTION_STRICT_FOR_CLIENT, server->in_place ? 0 : 1, NULL},
         {conf->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, (intptr_t)conf->threads,
          NULL},
         {MHD_OPTION_END, 0, NULL},
@@ -407,23 +411,11 @@ static int start_daemon(struct kw_http_server *server, const struct kw_http_serv
     return 0;
 }
 
-static int check_conf(const struct kw_http_server_conf *conf, struct kw_err *err)
-{
-    if (conf->threads < 1 || conf->threads > 64)
-        return kw_err_set(err, -EINVAL, "HTTP server: 1 to 64 threads, not %u", conf->threads);
-    if (conf->max_header_bytes < 1024 || conf->max_header_bytes > 65536)
-        return kw_err_set(err, -EINVAL, "HTTP server: heads of 1 KiB to 64 KiB, not %zu bytes",
-                          conf->max_header_bytes);
-    if (conf->timeout_s == 0 || conf->max_connections == 0)
-        return kw_err_set(err, -EINVAL, "HTTP server: time-out and connection limit must not be 0");
-    return 0;
-}
-
 int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_server **ret,
                          struct kw_err *err)
 {
     kw_cleanup(kw_http_server_free) struct kw_http_server *server = NULL;
-    int rc = check_conf(conf, err);
+    int rc = kw_http_limits_check(conf, err);
 
     if (rc < 0)
         return rc;
@@ -434,6 +426,7 @@ int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_
     server->max_body_bytes = conf->max_body_bytes;
     server->max_header_bytes = conf->max_header_bytes;
     server->max_connections = conf->max_connections;
+    server->in_place = kw_http_layout_is_known(MHD_get_version());
     kw_http_load_init(&server->peers, 0);
     kw_http_load_init(&server->load, conf->max_body_bytes > SIZE_MAX / BODIES_AT_ONCE
                                          ? SIZE_MAX
@@ -481,6 +474,11 @@ void kw_http_server_free(struct kw_http_server **server)
 uint16_t kw_http_server_port(const struct kw_http_server *server)
 {
     return server->port;
+}
+
+const char *kw_http_server_untried(const struct kw_http_server *server)
+{
+    return server->in_place ? NULL : MHD_get_version();
 }
 
 const char *kw_http_request_query(const struct kw_http_request *request, const char *name)

@@ -73,5 +73,12 @@ void kw_http_server_free(struct kw_http_server **server);
 /** The port in use (for "port 0"); 0 for a unix socket. */
 uint16_t kw_http_server_port(const struct kw_http_server *server);
 
+/**
+ * NULL, or the version of libmicrohttpd at hand where it is one whose parser was not tried: bare
+ * line feeds, folded lines and NULs in a head are then left to its strict mode. For one warning at
+ * start.
+ */
+const char *kw_http_server_untried(const struct kw_http_server *server);
+
 /** Value of a query parameter, decoded; NULL where absent. Valid during the handler. */
 const char *kw_http_request_query(const struct kw_http_request *request, const char *name);

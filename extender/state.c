@@ -173,10 +173,16 @@ static int start_server(struct ext_state *state, struct kw_err *err)
     };
     int rc = kw_http_server_start(&conf, &state->server, err);
 
-    if (rc == 0)
-        kw_log_info(state->log, "serving", kw_str("listen", settings->listen),
-                    kw_u64("port", kw_http_server_port(state->server)));
-    return rc;
+    if (rc < 0)
+        return rc;
+    kw_log_info(state->log, "serving", kw_str("listen", settings->listen),
+                kw_u64("port", kw_http_server_port(state->server)));
+    if (kw_http_server_untried(state->server) != NULL)
+        kw_log_warn(state->log,
+                    "kwatt was not tried with this libmicrohttpd; malformed heads are "
+                    "left to its strict mode",
+                    kw_str("version", kw_http_server_untried(state->server)));
+    return 0;
 }
 
 static int start(struct ext_state *state, struct kw_err *err)

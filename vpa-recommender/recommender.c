@@ -310,10 +310,16 @@ static int start_server(struct rec_recommender *recommender, struct kw_err *err)
     };
 
     int rc = kw_http_server_start(&conf, &recommender->server, err);
-    if (rc == 0)
-        kw_log_info(recommender->log, "serving", kw_str("listen", conf.listen),
-                    kw_u64("port", kw_http_server_port(recommender->server)));
-    return rc;
+    if (rc < 0)
+        return rc;
+    kw_log_info(recommender->log, "serving", kw_str("listen", conf.listen),
+                kw_u64("port", kw_http_server_port(recommender->server)));
+    if (kw_http_server_untried(recommender->server) != NULL)
+        kw_log_warn(recommender->log,
+                    "kwatt was not tried with this libmicrohttpd; malformed "
+                    "heads are left to its strict mode",
+                    kw_str("version", kw_http_server_untried(recommender->server)));
+    return 0;
 }
 
 static int start_loop(struct rec_recommender *recommender)

@@ -136,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     size_t head_size = (size_t)(again.pos - copy);
 
-    kw_http_framing_begin(&framing, head, head_size, target, strlen(target), version);
+    kw_http_framing_begin(&framing, true, head, head_size, target, strlen(target), version);
     if (!feed(&cut, &framing))
         abort();
     if (kw_http_framing_verdict(&framing, false, false) == 0 && kw_http_target_ok(target) &&
