@@ -34,6 +34,8 @@ SUITE = "bookworm"
 BASE = f"docker.io/library/debian:{SUITE}-slim"
 NAME = "docker.io/library/kwatt"
 LIMIT_BYTES = 40 << 20
+WORK = "building-image-"    # 3 GB while it builds
+KEPT = 4
 SBOM = "usr/share/kwatt/sbom.spdx.json"
 # apt settings of this machine that decide whether the mirror can be used at all
 APT_SETTINGS = re.compile(r"^Acquire::(https?::|Check-)", re.M)
@@ -78,7 +80,7 @@ def sources() -> list[str]:
     names = listing.stdout.splitlines()
     if listing.returncode:      # a source archive
         names = [str(p.relative_to(build.ROOT)) for a in allowed for p in [build.ROOT / a, *(build.ROOT / a).rglob("*")]]
-    return sorted({name for name in names if (build.ROOT / name).is_file()} | {"deploy/Dockerfile"})
+    return sorted({name for name in names if (build.ROOT / name).is_file()} | {"deploy/Dockerfile", ".dockerignore"})
 
 
 def key() -> str:
@@ -159,7 +161,9 @@ def make_image(folder: pathlib.Path, tag: str) -> None:
     buildah, foundation = need("buildah", "buildah"), base()
     revision = commit()
     name = f"{NAME}:{tag}"
-    with tempfile.TemporaryDirectory(dir=build.cache(), prefix="building-") as temporary:
+    for stale in build.cache().glob(f"{WORK}*"):    # of one that was killed: we hold the lock
+        shutil.rmtree(stale, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=build.cache(), prefix=WORK) as temporary:
         context = pathlib.Path(temporary) / "context"
         for source in sources():
             (context / source).parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +178,6 @@ def make_image(folder: pathlib.Path, tag: str) -> None:
                  "bash", container])
             run([*common, "commit", "--signature-policy", policy, "--rm", container, BASE])
             build.say("building the image: packages, then the programs (2 to 4 minutes)")
-            # the builder's file system is the machine's: its compiler cache and its network are what apt and cmake meet
             run([*common, "bud", "--signature-policy", policy, "--isolation", "chroot", "--pull=false", "--format", "docker",
                  "--build-arg", f"KWATT_COMMIT={revision}", "--build-arg", f"KWATT_VERSION={version()}", "--tag", name,
                  "--file", context / "deploy/Dockerfile", context])
@@ -191,6 +194,13 @@ def make_image(folder: pathlib.Path, tag: str) -> None:
         out.rename(folder)
 
 
+def forget_old() -> None:
+    """Each change of a source makes another image: the last ones are enough (a test beside us may use the one before)."""
+    folders = [path for path in build.cache().glob("image-*") if (path / "image.json").is_file()]
+    for path in sorted(folders, key=lambda path: path.stat().st_mtime)[:-KEPT]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def kwatt() -> Image:
     """The image of the sources at hand."""
     tag = key()
@@ -198,11 +208,12 @@ def kwatt() -> Image:
     if not (folder / "image.json").is_file():
         if os.geteuid() != 0:
             raise build.Missing("root is needed to build an image (debootstrap, chroot)")
-        with build.locked(folder):
+        with build.locked(build.cache() / "image"):
             if not (folder / "image.json").is_file():
                 begin = time.monotonic()
                 make_image(folder, tag)
                 build.say(f"built the image in {time.monotonic() - begin:.0f} s")
+                forget_old()
     about = json.loads((folder / "image.json").read_text())
     return Image(folder / "kwatt.tar", folder / "sbom.spdx.json", about["name"], about["commit"], about["size_bytes"])
 

@@ -2,29 +2,27 @@
 """Images of what the chart takes from elsewhere, made of this machine's programs: Redis, and the cluster's own kube-scheduler."""
 import pathlib
 import re
+import subprocess
 
 import archive
-from process import call, need
+from process import need
 
 REDIS = "kwatt.test/redis:1"
 SCHEDULER = "kwatt.test/kube-scheduler:1"
 
 
 def with_libraries(*programs: pathlib.Path) -> dict[str, bytes]:
-    """Programs in /bin, and the shared libraries they load where their loader looks for them."""
+    """Programs in /bin by their names here, and the shared libraries they load where their loader looks for them."""
     files = {f"/bin/{program.name}": program.read_bytes() for program in programs}
     for program in programs:
-        for library in re.findall(r"(/\S+\.so\S*)", call(["ldd", program])):
+        done = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)   # a static one has none
+        for library in re.findall(r"(/\S+\.so\S*)", done.stdout):
             files[library] = pathlib.Path(library).read_bytes()
     return files
 
 
 def redis(folder: pathlib.Path) -> pathlib.Path:
-    files = with_libraries(pathlib.Path(need("redis-server", "redis-server")).resolve(),
-                           pathlib.Path(need("redis-cli", "redis-tools")).resolve())
-    # Debian's redis-server is redis-check-rdb by another name
-    for program in ("redis-server", "redis-cli"):
-        files[f"/bin/{program}"] = pathlib.Path(need(program, program)).read_bytes()
+    files = with_libraries(pathlib.Path(need("redis-server", "redis-server")), pathlib.Path(need("redis-cli", "redis-tools")))
     path = folder / "redis.tar"
     path.write_bytes(archive.image(REDIS, ["redis-server"], files))
     return path
@@ -32,5 +30,5 @@ def redis(folder: pathlib.Path) -> pathlib.Path:
 
 def scheduler(folder: pathlib.Path, programs: pathlib.Path) -> pathlib.Path:
     path = folder / "kube-scheduler.tar"
-    path.write_bytes(archive.image(SCHEDULER, ["kube-scheduler"], {"/bin/kube-scheduler": (programs / "kube-scheduler").read_bytes()}))
+    path.write_bytes(archive.image(SCHEDULER, ["kube-scheduler"], with_libraries(programs / "kube-scheduler")))
     return path

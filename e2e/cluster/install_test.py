@@ -49,7 +49,7 @@ class Installed:
         """helm install or upgrade, with a top-level value or two changed."""
         file = self.folder / "values.json"
         file.write_text(json.dumps({key: {**self.values.get(key, {}), **more.get(key, {})} for key in {*self.values, *more}}))
-        self.helm(verb, chart.RELEASE, chart.CHART, "--values", file, "--wait", "--timeout", "5m",
+        self.helm(verb, chart.RELEASE, chart.CHART, "--values", file, "--wait", "--timeout", "3m",
                   *(["--create-namespace"] if verb == "install" else []))
 
     def kubectl(self, *words: str) -> str:
@@ -100,7 +100,8 @@ def installs(it: Installed) -> None:
     check(len(seen) == 2, "an agent sees no pod at work on its node")
     wait_for("the extenders to know both nodes", lambda: it.value("extender", 9890, "kwatt_extender_nodes ") == 4)
     check(it.value("recommender", 9892, "kwatt_recommender_api_errors_total ") == 0, "the recommender's role is too narrow")
-    print(it.helm("test", chart.RELEASE, "--timeout", "3m").splitlines()[-1])
+    tested = it.helm("test", chart.RELEASE, "--timeout", "3m")
+    check("Phase:          Succeeded" in tested, f"helm test:\n{tested}")
 
 
 def is_asked(it: Installed) -> None:
@@ -124,6 +125,15 @@ def upgrades(it: Installed) -> None:
     it.place("second", "kwatt-scheduler")
     wait_for("the second scheduler to ask", lambda: it.value(
         "extender", 9890, 'kwatt_extender_requests_total{verb="prioritize",outcome="ok"}') > old)
+
+
+def serves_beside_the_scheduler(it: Installed) -> None:
+    """On control plane nodes, at a port of theirs that only they reach."""
+    it.kubectl("label", "node", "node1", "node-role.kubernetes.io/control-plane=")
+    it.put("upgrade", extender={"replicas": 1, "controlPlane": True, "hostPort": {"enabled": True}})
+    wait_for("the extender to be there", lambda: [pod["spec"]["nodeName"] for pod in it.pods("extender")] == ["node1"])
+    wait_for("the port of the node", lambda: it.cluster.get("http://127.0.0.1:9890/healthz"), 30)
+    it.cluster.control.run(chart.BUILD / "cli/kwatt", "scheduler-config", "--check", "--extender-url", "http://127.0.0.1:9890")
 
 
 def leaves_nothing(it: Installed) -> None:
@@ -151,7 +161,7 @@ def scenario(made: image.Image, folder: pathlib.Path) -> None:
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=build.vpa_crd().read_text())
         cluster.kubectl("apply", "-f", "-", stdin=volume(folder))
         it = Installed(cluster, made, folder)
-        for step in (installs, is_asked, upgrades, leaves_nothing):
+        for step in (installs, is_asked, upgrades, serves_beside_the_scheduler, leaves_nothing):
             begin = time.monotonic()
             try:
                 step(it)
