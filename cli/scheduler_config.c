@@ -291,6 +291,10 @@ static int make(const struct cli_io *io, const struct settings *settings, struct
                                         .filter = settings->filter};
     int rc = 0;
 
+    if (settings->namespace != NULL &&
+        settings->namespace[strspn(settings->namespace, "abcdefghijklmnopqrstuvwxyz0123456789-")] !=
+            '\0')
+        return kw_err_set(err, -EINVAL, "--namespace: no namespace has such a name");
     if (!is_plain(settings->scheduler_name) ||
         (facts.kubeconfig != NULL && !is_plain(facts.kubeconfig)))
         return kw_err_set(err, -EINVAL,

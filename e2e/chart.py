@@ -55,6 +55,11 @@ CASES: dict[str, dict] = {
 }
 
 
+def programs() -> list[pathlib.Path]:
+    return [BUILD / "cli/kwatt", BUILD / "node-agent/kwatt-node-agent", BUILD / "extender/kwatt-extender",
+            BUILD / "vpa-recommender/kwatt-vpa-recommender"]
+
+
 class Helm:
     """helm with folders of its own, and no cluster unless a kubeconfig is given."""
 

@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import sys
+import tarfile
 import tempfile
 import time
 import traceback
@@ -85,6 +86,17 @@ def image_is_as_promised(made: image.Image) -> None:
     packages = {each["name"]: each for each in json.loads(made.sbom.read_text())["packages"]}
     for name in ("kwatt", "libc6", "libcurl4", "libmicrohttpd12", "libbpf1", "ca-certificates"):
         check(packages.get(name, {}).get("versionInfo"), f"the bill of materials lacks {name}")
+    with tarfile.open(made.archive) as archive:
+        about = json.load(archive.extractfile("manifest.json"))[0]
+        config = json.load(archive.extractfile(about["Config"]))["config"]
+        names = [member.name for layer in about["Layers"]
+                 for member in tarfile.open(fileobj=archive.extractfile(layer)) if not member.isdir()]
+    check(config["User"] == "65532:65532" and not config.get("Entrypoint"), f"the image runs as {config['User']}")
+    labels = {key.removeprefix("org.opencontainers.image."): value for key, value in config["Labels"].items()}
+    check(labels["revision"] == made.commit and labels["version"] == image.version() and labels["title"] == "kwatt", f"labels: {labels}")
+    programs = {pathlib.Path(name).name for name in names if name.lstrip("./").startswith(("usr/bin/", "bin/", "usr/sbin/", "sbin/"))}
+    check(programs == {path.name for path in chart.programs()}, f"programs in the image: {programs}")
+    check(not [name for name in names if "asan" in name], "the image holds a sanitizer")
     print(f"ok image of {made.size_bytes / 1e6:.1f} MB, {len(packages)} packages")
 
 

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text for an address that is given; the search in a cluster is e2e/chart_api_test.py's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/scheduler_config.h"
+#include "common/cleanup.h"
+#include "tests/support/cmocka.h"
+
+#define URL "--extender-url=http://127.0.0.1:9890"
+
+/** Runs the command with up to two arguments; no HOME, so no cluster is found by chance. */
+static int run(const char *first, const char *second, char **ret_out, char **ret_err)
+{
+    char name[] = "scheduler-config", one[700], two[128];
+    char *argv[] = {name, one, second != NULL ? two : NULL, NULL};
+    char *const none[] = {NULL};
+    size_t out_len, err_len;
+    struct cli_io io = {.out = open_memstream(ret_out, &out_len),
+                        .err = open_memstream(ret_err, &err_len),
+                        .envp = none};
+
+    (void)snprintf(one, sizeof(one), "%s", first);
+    (void)snprintf(two, sizeof(two), "%s", second != NULL ? second : "");
+    int status = cli_scheduler_config(&io, second != NULL ? 3 : 2, argv);
+    (void)fclose(io.out);
+    (void)fclose(io.err);
+    return status;
+}
+
+static void choices_stand_in_the_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *argument, *has, *lacks;
+    } rows[] = {
+        {"--no-filter", "\n  urlPrefix: http://127.0.0.1:9890\n", "filterVerb:"},
+        {"--no-filter", "\n  weight: " CLI_SCHEDULER_WEIGHT "\n", "percentageOfNodesToScore"},
+        {"--no-filter", "\n  httpTimeout: " CLI_SCHEDULER_HTTP_TIMEOUT "\n", "preemptVerb"},
+        {"--no-filter", "\n  kubeconfig: /etc/kubernetes/scheduler.conf\n", "\nleaderElection"},
+        {"--filter", "\n  filterVerb: filter\n", "filterVerb is left out"},
+        {"--filter", "\npercentageOfNodesToScore: 100\n", NULL},
+        {"--weight=5", "\n  weight: 5\n", "weight: 3"},
+        {"--http-timeout=1.5s", "\n  httpTimeout: 1500ms\n", "200ms"},
+        {"--scheduler-name=green", "\n- schedulerName: green\n", "default-scheduler"},
+        {"--scheduler-kubeconfig=", "\nextenders:\n", "clientConnection"},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        kw_cleanup_free char *out = NULL, *err = NULL;
+        assert_int_equal(run(URL "///", rows[i].argument, &out, &err), 0);
+        assert_string_equal(err, "");
+        if (strstr(out, rows[i].has) == NULL)
+            fail_msg("%s: \"%s\" is missing in:\n%s", rows[i].argument, rows[i].has, out);
+        if (rows[i].lacks != NULL && strstr(out, rows[i].lacks) != NULL)
+            fail_msg("%s: \"%s\" stands in:\n%s", rows[i].argument, rows[i].lacks, out);
+    }
+}
+
+static void refusals_are_named(void **state)
+{
+    (void)state;
+    char longest[600] = "--extender-url=http://";
+    static const struct {
+        const char *argument, *named;
+    } rows[] = {
+        {"--extender-url=127.0.0.1:9890", "--extender-url: "},
+        {"--extender-url=http://user@host", "without user name"},
+        {"--extender-url=https://host:1", "plain HTTP"},
+        {"--extender-url=http://host/{a}", "YAML"},
+        {"--extender-url=", "--extender-url"},
+        {"--kubeconfig=/nowhere/config", "/nowhere/config"},
+        {"--weight=0", "weight"},
+        {"--http-timeout=1ms", "http-timeout"},
+        {"--namespace=", "namespace"},
+        {"--namespace=a/../b", "--namespace"},
+        {"--scheduler-name=a: b", "plain names"},
+        {"extra", "extra"},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        kw_cleanup_free char *out = NULL, *err = NULL;
+        assert_int_not_equal(run(rows[i].argument, NULL, &out, &err), 0);
+        assert_string_equal(out, "");
+        if (strstr(err, rows[i].named) == NULL)
+            fail_msg("%s: \"%s\" is missing in: %s", rows[i].argument, rows[i].named, err);
+    }
+    memset(longest + strlen(longest), 'a', sizeof(longest) - 1 - strlen(longest));
+    kw_cleanup_free char *out = NULL, *err = NULL;
+    assert_int_equal(run(longest, NULL, &out, &err), 2);
+}
+
+static void without_a_cluster_it_says_what_to_give(void **state)
+{
+    (void)state;
+    kw_cleanup_free char *out = NULL, *err = NULL;
+    assert_int_equal(run("--no-check", NULL, &out, &err), 1);
+    assert_non_null(strstr(err, "--extender-url URL or --kubeconfig FILE"));
+}
+
+static void check_asks_there(void **state)
+{
+    (void)state;
+    kw_cleanup_free char *out = NULL, *err = NULL;
+    /* port 1 of loopback: nobody listens */
+    assert_int_equal(run("--extender-url=http://127.0.0.1:1", "--check", &out, &err), 1);
+    assert_string_equal(out, "");
+    assert_non_null(strstr(err, "http://127.0.0.1:1"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(choices_stand_in_the_text),
+        cmocka_unit_test(refusals_are_named),
+        cmocka_unit_test(without_a_cluster_it_says_what_to_give),
+        cmocka_unit_test(check_asks_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
