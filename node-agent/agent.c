@@ -56,7 +56,7 @@ struct agent {
     struct agent_publisher *publisher;
     struct agent_exporter *exporter;
     uint64_t published_ns;
-    bool accounting_failed, meter_failed; /* said */
+    bool accounting_failed, meter_failed, meter_frozen; /* said */
 };
 
 /** Says once that a part failed, and once that it works again. */
@@ -80,6 +80,9 @@ static void log_notes(struct agent *agent, const struct agent_sample_notes *note
     say_state(agent, &agent->meter_failed, notes->meter_error,
               "the meter cannot be read; no energy is counted meanwhile",
               "the meter can be read again");
+    say_state(agent, &agent->meter_frozen, notes->meter_frozen ? -ENODATA : 0,
+              "a counter of the meter stands still; its energy is missing meanwhile",
+              "all counters of the meter move again");
     if (notes->meter_changed)
         kw_log_warn(agent->log, "another meter from now on",
                     kw_str("meter", agent_metering_ops(agent->metering)->name));

@@ -27,7 +27,7 @@ struct agent_domain {
                             n_packages on */
     uint32_t package_id; /**< physical package id, as the source states it */
     char name[64];       /**< as the source calls it: "package-0", "dram" */
-    char path[256];      /**< where it is read, for Kepler's `path` label */
+    char path[256];      /**< where it is read, for Kepler's `path` label; its end where too long */
     uint64_t range_uj;   /**< counter modulus; 0: does not wrap */
     uint64_t max_mw;     /**< ceiling for plausibility; 0: unknown */
 };

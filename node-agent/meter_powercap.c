@@ -7,6 +7,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,6 +52,19 @@ static void powercap_close(void **self)
     free(powercap);
 }
 
+/** Opens the counter of a zone. Not blocking: a tree of fixtures may hold anything, pipes too.
+ * @return its descriptor or -errno. */
+static int open_counter(const struct powercap *powercap, size_t i)
+{
+    char path[PATH_MAX];
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/class/powercap/%s/energy_uj", powercap->sysfs_root,
+                         powercap->zones.items[i].dir) >= sizeof(path))
+        return -ENAMETOOLONG;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd >= 0 ? fd : -errno;
+}
+
 /** Takes ownership of `zones`. @return 0 or -ENOMEM. */
 static int take_zones(struct powercap *powercap, struct agent_zones *zones)
 {
@@ -68,11 +83,8 @@ static int take_zones(struct powercap *powercap, struct agent_zones *zones)
     powercap->failed = false;
     for (size_t i = 0; i < n; i++) {
         powercap->domains[i] = powercap->zones.items[i].domain;
-        powercap->fds[i] = open(powercap->domains[i].path, O_RDONLY | O_CLOEXEC);
-        if (powercap->fds[i] < 0) {
-            powercap->fds[i] = -errno;
-            powercap->failed = true;
-        }
+        powercap->fds[i] = open_counter(powercap, i);
+        powercap->failed = powercap->failed || powercap->fds[i] < 0;
     }
     return 0;
 }
@@ -187,9 +199,7 @@ static void follow_rename(struct powercap *powercap, size_t i)
     if (powercap->fds[i] < 0 || fstat(powercap->fds[i], &info) < 0 || info.st_nlink > 0)
         return;
     (void)close(powercap->fds[i]);
-    powercap->fds[i] = open(powercap->domains[i].path, O_RDONLY | O_CLOEXEC);
-    if (powercap->fds[i] < 0)
-        powercap->fds[i] = -errno;
+    powercap->fds[i] = open_counter(powercap, i);
 }
 
 static int powercap_read(void *self, const struct agent_meter_load *load, struct agent_reading *ret)

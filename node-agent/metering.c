@@ -27,7 +27,11 @@
 #define RESCAN_NS (60 * KW_NS_PER_S)
 
 /* A counter may stand still in one window by chance (1 J steps); not in three while others move. */
-#define FROZEN_WINDOWS 3
+#define FROZEN_WINDOWS  3
+/* Hardware counts every millisecond, and a virtual machine's is fed every few seconds: a package
+ * that drew nothing for so long has a counter that does not count, also where it is the only one.
+ */
+#define FROZEN_ALONE_NS (10 * KW_NS_PER_S)
 
 #define METERS_MAX 8
 
@@ -36,7 +40,8 @@ struct zone_memory {
     char path[256];
     char name[64];
     struct agent_counter counter;
-    bool listed; /* now */
+    uint64_t moved_ns; /* of the caller's clock: when the counter was last seen to move */
+    bool listed;       /* now */
 };
 
 struct agent_metering {
@@ -254,16 +259,23 @@ static bool take_reading(struct agent_metering *metering, size_t i, uint64_t sle
     return step.delta_uj > 0;
 }
 
-/** Whether a counter stands still while another one moves. */
-static bool any_frozen(const struct agent_metering *metering, bool any_moved)
+/** Whether a counter stands still: a few windows beside another one that moves, or, as a package's,
+ * longer than a machine can draw nothing. */
+static bool any_frozen(struct agent_metering *metering, bool any_moved, uint64_t now_ns)
 {
-    for (size_t i = 0; any_moved && i < metering->n; i++) {
-        if (metering->domains[i].kind != AGENT_DOMAIN_PLATFORM &&
-            metering->readings[i].error == 0 &&
-            counter_of(metering, i)->still_windows >= FROZEN_WINDOWS)
-            return true;
+    bool frozen = false;
+
+    for (size_t i = 0; i < metering->n; i++) {
+        struct zone_memory *memory = &metering->memories[metering->memory_of[i]];
+        if (memory->counter.still_windows == 0)
+            memory->moved_ns = now_ns;
+        if (metering->domains[i].kind == AGENT_DOMAIN_PLATFORM || metering->readings[i].error != 0)
+            continue;
+        frozen = frozen || (any_moved && memory->counter.still_windows >= FROZEN_WINDOWS) ||
+                 (metering->domains[i].kind == AGENT_DOMAIN_CPU && now_ns > memory->moved_ns &&
+                  now_ns - memory->moved_ns >= FROZEN_ALONE_NS);
     }
-    return false;
+    return frozen;
 }
 
 /** Baseline of a meter that was just taken: what it drew before is not ours. */
@@ -326,7 +338,7 @@ int agent_metering_read(struct agent_metering *metering, const struct agent_mete
         any_error = any_error || metering->readings[i].error != 0;
         any_moved = take_reading(metering, i, slept_ns, ret) || any_moved;
     }
-    if (any_frozen(metering, any_moved))
+    if (any_frozen(metering, any_moved, now_ns))
         ret->quality |= KW_QUALITY_BIT(KW_QUALITY_FROZEN);
     if (rc < 0)
         ret->quality |= KW_QUALITY_BIT(KW_QUALITY_STALE);

@@ -297,9 +297,14 @@ static void read_limits(int class_fd, const char *class_path, const struct agent
     zone->domain.range_uj = (uint64_t)((unsigned __int128)agent_counter_modulus_uj(range_uj) *
                                        zone->scale_num / zone->scale_den);
     zone->domain.max_mw = plausible_mw(class_fd, zone->dir, zone->domain.kind);
-    if ((size_t)snprintf(zone->domain.path, sizeof(zone->domain.path), "%s/%s/energy_uj",
-                         class_path, zone->dir) >= sizeof(zone->domain.path))
-        zone->domain.path[0] = '\0';
+    int len = snprintf(NULL, 0, "%s/%s/energy_uj", class_path, zone->dir);
+    /* a label that also tells zones apart: where it is too long, its end says more */
+    size_t cut =
+        (size_t)len < sizeof(zone->domain.path) ? 0 : (size_t)len + 1 - sizeof(zone->domain.path);
+    if (cut > strlen(class_path))
+        cut = strlen(class_path);
+    (void)snprintf(zone->domain.path, sizeof(zone->domain.path), "%s/%s/energy_uj",
+                   class_path + cut, zone->dir);
 }
 
 int agent_zones_scan(const char *sysfs_root, const struct agent_topology *topology,

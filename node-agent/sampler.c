@@ -422,6 +422,7 @@ int agent_sampler_take(struct agent_sampler *sampler, struct agent_snapshot **re
     notes.meter_error =
         agent_metering_read(conf->metering, &load, now_ns, slept_ns, &sampler->metered);
     notes.meter_changed = sampler->metered.changed;
+    notes.meter_frozen = (sampler->metered.quality & KW_QUALITY_BIT(KW_QUALITY_FROZEN)) != 0;
     sampler->last_ns = now_ns;
     sampler->last_ahead_ns = ahead_ns;
 

@@ -41,6 +41,7 @@ struct agent_sample_notes {
     int booking_error;
     int cgroups_error;
     bool meter_changed;
+    bool meter_frozen; /**< a counter does not count: some or all energy is missing */
 };
 
 /**

@@ -170,6 +170,21 @@ static void test_frozen(void **state)
     }
 }
 
+/** A counter that never moves, with no other one beside it: no watts are no measurement. */
+static void test_frozen_alone(void **state)
+{
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "100\n", RANGE);
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        if (i == 15)
+            energy(0, 101);
+        (void)read_at((i + 1) * S);
+        assert_int_equal((window.quality & KW_QUALITY_BIT(KW_QUALITY_FROZEN)) != 0,
+                         i >= 10 && i < 15);
+    }
+}
+
 static void test_model(void **state)
 {
     const struct agent_meter_reason *reasons = NULL;
@@ -240,6 +255,7 @@ int main(void)
         TEST(test_zone_comes_and_goes),
         TEST(test_zones_change_places),
         TEST(test_frozen),
+        TEST(test_frozen_alone),
         TEST(test_model),
         TEST(test_changes_of_meter),
         TEST(test_meter_asked_for),

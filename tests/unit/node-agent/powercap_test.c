@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "node-agent/powercap_zones.h"
@@ -260,6 +262,51 @@ static void test_dangling_links(void **state)
     assert_open_fails(-ENOENT, "mount the host's /sys");
 }
 
+/** A pipe where the counter should be must not hold the agent up. */
+static void test_pipe(void **state)
+{
+    char path[256];
+
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "", RANGE);
+    (void)snprintf(path, sizeof(path), "%s/class/powercap/intel-rapl:0/energy_uj", tree.root);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_open_fails(-ESPIPE, "cannot be read");
+}
+
+/** A root whose name is longer than the label can hold: zones are read, and told apart. */
+static void test_long_root(void **state)
+{
+    struct agent_meter_conf conf = {.topology = &topology};
+    const struct agent_domain *domains = NULL;
+    struct agent_reading readings[2];
+    char below[512], root[4096], path[1024];
+    void *self = NULL;
+
+    (void)state;
+    kwt_meter_topology(&topology, 2, "GenuineIntel");
+    memset(below, 'd', 401);
+    below[200] = '/';
+    below[401] = '\0';
+    for (unsigned p = 0; p < 2; p++) {
+        (void)snprintf(path, sizeof(path), "%s/class/powercap/intel-rapl:%u/name", below, p);
+        kwt_tree_write(&tree, path, p == 0 ? "package-0\n" : "package-1\n");
+        (void)snprintf(path, sizeof(path), "%s/class/powercap/intel-rapl:%u/energy_uj", below, p);
+        kwt_tree_write(&tree, path, p == 0 ? "5\n" : "6\n");
+    }
+    assert_int_equal(kw_path_join(root, sizeof(root), tree.root, below), 0);
+    conf.sysfs_root = root;
+    assert_int_equal(agent_meter_powercap.open(&conf, &self, NULL), 0);
+    assert_int_equal(agent_meter_powercap.domains(self, &domains), 2);
+    assert_string_not_equal(domains[0].path, domains[1].path);
+    assert_non_null(strstr(domains[0].path, "class/powercap/intel-rapl:0/energy_uj"));
+    assert_int_equal(agent_meter_powercap.read(self, NULL, readings), 0);
+    assert_int_equal(readings[0].counter_uj, 5);
+    assert_int_equal(readings[1].counter_uj, 6);
+    agent_meter_powercap.close(&self);
+}
+
 static void test_only_memory(void **state)
 {
     (void)state;
@@ -338,6 +385,8 @@ int main(void)
         TEST(test_more_packages_than_topology),
         TEST(test_nothing_there),
         TEST(test_dangling_links),
+        TEST(test_pipe),
+        TEST(test_long_root),
         TEST(test_only_memory),
         TEST(test_one_bad_zone),
         TEST(test_replaced_file),
