@@ -8,20 +8,18 @@
 #define WIDTH  90 /* readable on every terminal; wider lines are hard to follow */
 #define INDENT 8
 
-/* Prints words with line breaks at WIDTH; a line feed in the text is kept, a tab is a blank that
- * holds together. */
+/* Prints words with line breaks at WIDTH. A line feed in the text is where the source was wrapped
+ * and counts as a blank, an empty line starts a paragraph, a tab is a blank that holds together. */
 static void print_wrapped(FILE *out, const char *text, int indent)
 {
     int column = 0;
     while (*text != '\0') {
-        size_t blanks = strspn(text, " ");
-        text += blanks;
-        if (*text == '\n') {
-            (void)fputc('\n', out);
+        size_t blanks = strspn(text, " \n");
+        if (column > 0 && text[blanks] != '\0' && memmem(text, blanks, "\n\n", 2) != NULL) {
+            (void)fputs("\n\n", out);
             column = 0;
-            text++;
-            continue;
         }
+        text += blanks;
         int len = (int)strcspn(text, " \n");
         if (len == 0)
             break;

@@ -15,7 +15,8 @@ static void help_shows_every_row(void **state)
     kwt_load(&run, KWT_ARGS("--shards=3", "--help", "--unknown"), NULL);
     assert_int_equal(run.rc, KW_CONF_DONE);
     static const char *const parts[] = {
-        "Usage: kwatt-test [options] [FILE...]\n\nTests the configuration.\nSecond line.\n",
+        "Usage: kwatt-test [options] [FILE...]\n\nTests the configuration. Second line.\n\nNew "
+        "paragraph.\n",
         "\nRedis:\n  --redis URL\n        Where to publish: ",
         "        [default: redis://127.0.0.1:6379; env: KWATT_REDIS; file: redis.url]\n",
         "  --redis-timeout TIME\n        Longest wait for an answer.\n"
