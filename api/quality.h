@@ -14,7 +14,7 @@ enum kw_quality {
     KW_QUALITY_MULTIPLEXED, /**< hardware counters shared a PMU and were scaled */
     KW_QUALITY_ESTIMATED,   /**< energy comes from a model, no meter */
     KW_QUALITY_STALE,       /**< a value older than its window was used */
-    KW_QUALITY_FROZEN,      /**< a counter stood still: beside a moving one, or a package for 10 s */
+    KW_QUALITY_FROZEN,      /**< a counter stood still beside a moving one, or a package for 10 s */
     KW_QUALITY_IMPLAUSIBLE, /**< a delta above what the machine can draw was dropped */
     KW_QUALITY_NO_COUNTERS, /**< no hardware counters: time features only */
     KW_QUALITY_OVERFLOW,    /**< the BPF map was full: some workloads share one overflow entry */
