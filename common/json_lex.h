@@ -46,6 +46,8 @@ const char *kw_json_pass_literal(struct kw_json *json, const char *p, enum kw_js
 /** Blanks as JSON has them. */
 static inline const char *kw_json_pass_blanks(const char *p, const char *end)
 {
+    if (p<end && * p> ' ') /* documents from programs have none */
+        return p;
     while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
         p++;
     return p;

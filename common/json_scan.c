@@ -248,6 +248,38 @@ enum kw_json_type kw_json_next(struct kw_json *json, struct kw_json_token *ret)
     return token.type;
 }
 
+size_t kw_json_strings(struct kw_json *json, struct kw_json_token *ret, size_t n)
+{
+    const char *end = json->end;
+    const char *p = json->pos;
+    bool first = json->state == KW_JSON_STATE_FIRST_ELEMENT;
+    size_t got = 0;
+
+    if ((!first && json->state != KW_JSON_STATE_AFTER) || in_object(json))
+        return 0;
+    for (; got < n; got++) {
+        const char *at = kw_json_pass_blanks(p, end);
+
+        if (!first) {
+            if (at == end || *at != ',')
+                break;
+            at = kw_json_pass_blanks(at + 1, end);
+        }
+        if (at == end || *at != '"')
+            break;
+        ret[got] = (struct kw_json_token){.type = KW_JSON_STRING, .at = at + 1};
+        p = kw_json_pass_string(json, at + 1, false, &ret[got].escaped);
+        if (p == NULL)
+            return got;
+        ret[got].len = (size_t)(p - (at + 1));
+        p++;
+        first = false;
+    }
+    if (got > 0)
+        value_ended(json, p);
+    return got;
+}
+
 enum kw_json_type kw_json_skip(struct kw_json *json, struct kw_json_token *ret_span)
 {
     struct kw_json_token token;

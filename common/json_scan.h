@@ -58,6 +58,14 @@ void kw_json_begin(struct kw_json *json, const char *bytes, size_t len);
 enum kw_json_type kw_json_next(struct kw_json *json, struct kw_json_token *ret);
 
 /**
+ * Takes strings of an array in a row, many times faster than one token a call.
+ * @param ret n elements, as kw_json_next would give them.
+ * @return how many came. Fewer than n: something else comes next (the array's end, another type, an
+ * error, no array at all), which kw_json_next gives.
+ */
+size_t kw_json_strings(struct kw_json *json, struct kw_json_token *ret, size_t n);
+
+/**
  * Passes over the value that comes next (after a KEY, or the next element of an array).
  * @param ret_span the whole value, verbatim: `at` and `len` (of a string: with its quotes, unlike
  *        the token of kw_json_next); its `type` is that of the value's first token; untouched where

@@ -24,6 +24,7 @@ struct walk {
     unsigned
         cut_depth; /**< from this depth on values are cut with kw_json_skip and parsed by jansson */
     unsigned depth;
+    bool in_rows; /**< strings of arrays come by kw_json_strings */
 };
 
 static void broken(const char *what)
@@ -83,6 +84,13 @@ static json_t *build_array(struct walk *walk)
     json_t *array = json_array();
 
     for (;;) {
+        struct kw_json_token strings[3];
+        size_t n =
+            walk->in_rows ? kw_json_strings(&walk->json, strings, KW_ARRAY_SIZE(strings)) : 0;
+        for (size_t i = 0; i < n; i++)
+            (void)json_array_append_new(array, text_of(&strings[i]));
+        if (n == KW_ARRAY_SIZE(strings))
+            continue;
         json_t *value = next_value(walk);
 
         if (value == NULL)
@@ -134,9 +142,9 @@ static json_t *build_value(struct walk *walk, const struct kw_json_token *token)
 }
 
 /* The document by our reader, NULL where it refuses it. */
-static json_t *read_document(const char *bytes, size_t size, unsigned cut_depth)
+static json_t *read_document(const char *bytes, size_t size, unsigned cut_depth, bool in_rows)
 {
-    struct walk walk = {.cut_depth = cut_depth};
+    struct walk walk = {.cut_depth = cut_depth, .in_rows = in_rows};
     struct kw_json_token token;
     json_t *value;
 
@@ -164,8 +172,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(bytes, data, size);
     json_t *reference = json_loadb(bytes, size, JANSSON_FLAGS, NULL);
 
-    for (unsigned cut = 0; cut < 4; cut++) {
-        json_t *ours = read_document(bytes, size, cut == 3 ? KW_JSON_MAX_DEPTH : cut);
+    for (unsigned cut = 0; cut < 5; cut++) {
+        json_t *ours = read_document(bytes, size, cut >= 3 ? KW_JSON_MAX_DEPTH : cut, cut == 4);
 
         if (ours == NULL && reference != NULL && memchr(bytes, '\0', size) == NULL)
             broken("jansson accepts, we refuse");
