@@ -7,6 +7,8 @@
  */
 #include "extender/hull.h"
 
+#include <math.h>
+
 /** Whether knot b lies on or above the line from a to c, so that the lower hull leaves it out. */
 static bool is_above(const struct kw_curve_knot *a, const struct kw_curve_knot *b,
                      const struct kw_curve_knot *c)
@@ -54,4 +56,21 @@ double ext_hull_marginal_mw(const struct ext_hull *hull, double used_mcpu, doubl
         at = hull->end_mcpu[i];
     }
     return mw + left * hull->mw_per_mcpu[i];
+}
+
+struct ext_place ext_place_of(const struct ext_hull *hull, double used_mcpu, double capacity_mcpu)
+{
+    uint32_t last = hull->n - 1;
+    uint32_t i = 0;
+
+    while (i < last && used_mcpu >= hull->end_mcpu[i])
+        i++;
+    return (struct ext_place){
+        .room_mcpu = i < last ? hull->end_mcpu[i] - used_mcpu : (double)INFINITY,
+        .mw_per_mcpu = hull->mw_per_mcpu[i],
+        .fill = used_mcpu / capacity_mcpu,
+        .used_mcpu = used_mcpu,
+        .capacity_mcpu = capacity_mcpu,
+        .hull = hull,
+    };
 }

@@ -21,6 +21,19 @@ struct ext_hull {
                        1]; /**< price of a milli-core in the segment, never negative */
 };
 
+/**
+ * Where a node stands on its hull. A pod that stays inside the segment, as nearly every pod does,
+ * costs its slope, and the hull itself is not read.
+ */
+struct ext_place {
+    double room_mcpu;     /**< to the end of the segment; infinite in the last */
+    double mw_per_mcpu;   /**< price of a milli-core in it */
+    double fill;          /**< used / capacity */
+    double used_mcpu;     /**< >= 0 */
+    double capacity_mcpu; /**< > 0 */
+    const struct ext_hull *hull;
+};
+
 /** @param curve one that kw_curve_check accepts. */
 void ext_hull_build(const struct kw_curve *curve, struct ext_hull *ret);
 
@@ -31,3 +44,14 @@ void ext_hull_build(const struct kw_curve *curve, struct ext_hull *ret);
  * 0. @return >= 0.
  */
 double ext_hull_marginal_mw(const struct ext_hull *hull, double used_mcpu, double added_mcpu);
+
+/** @param hull outlives the place. @param used_mcpu >= 0. @param capacity_mcpu > 0. */
+struct ext_place ext_place_of(const struct ext_hull *hull, double used_mcpu, double capacity_mcpu);
+
+/** ext_hull_marginal_mw from where the node stands: the same, to the bit. */
+static inline double ext_place_marginal_mw(const struct ext_place *place, double added_mcpu)
+{
+    if (added_mcpu <= place->room_mcpu)
+        return added_mcpu * place->mw_per_mcpu;
+    return ext_hull_marginal_mw(place->hull, place->used_mcpu, added_mcpu);
+}

@@ -30,12 +30,16 @@
 
 static const struct ext_name no_name = {.at = ""};
 
-/** Makes room for one more element. @return 0; -E2BIG; -ENOMEM. */
-static int grow(void **list, size_t *cap, size_t n, size_t size)
+/** Names read at a time. */
+#define ROW 32
+_Static_assert(ROW <= LIST_MIN, "one growth makes room for a row");
+
+/** Makes room for some more elements, at most LIST_MIN. @return 0; -E2BIG; -ENOMEM. */
+static int grow(void **list, size_t *cap, size_t n, size_t more, size_t size)
 {
-    if (n >= EXT_NODES_MAX)
+    if (more > EXT_NODES_MAX - n)
         return -E2BIG;
-    if (n < *cap)
+    if (n + more <= *cap)
         return 0;
     size_t wanted = *cap == 0 ? LIST_MIN : *cap * 2;
     void *grown = reallocarray(*list, wanted, size);
@@ -63,16 +67,21 @@ static int scan_names(struct kw_json *json, struct ext_args *args)
     if (rc != EXT_JSON_OPEN)
         return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
     for (;;) {
-        struct kw_json_token token;
-        enum kw_json_type type = kw_json_next(json, &token);
-        if (type == KW_JSON_ARRAY_END)
-            return 0;
-        if (type != KW_JSON_STRING && type != KW_JSON_NULL)
-            return -EBADMSG;
-        rc = grow((void **)&args->names, &args->names_cap, args->n_names, sizeof(*args->names));
+        struct kw_json_token row[ROW];
+        size_t n = kw_json_strings(json, row, ROW);
+        if (n == 0) {
+            enum kw_json_type type = kw_json_next(json, row);
+            if (type == KW_JSON_ARRAY_END)
+                return 0;
+            if (type != KW_JSON_NULL)
+                return -EBADMSG;
+            n = 1;
+        }
+        rc = grow((void **)&args->names, &args->names_cap, args->n_names, n, sizeof(*args->names));
         if (rc < 0)
             return rc;
-        args->names[args->n_names++] = name_of(&token);
+        for (size_t i = 0; i < n; i++)
+            args->names[args->n_names++] = name_of(&row[i]);
     }
 }
 
@@ -136,7 +145,7 @@ static int scan_items(struct kw_json *json, struct ext_args *args)
                 return rc;
             item.len = (size_t)(end - token.at);
         }
-        rc = grow((void **)&args->items, &args->items_cap, args->n_items, sizeof(*args->items));
+        rc = grow((void **)&args->items, &args->items_cap, args->n_items, 1, sizeof(*args->items));
         if (rc < 0)
             return rc;
         args->items[args->n_items++] = item;
@@ -218,20 +227,24 @@ void ext_args_free(struct ext_args *args)
     *args = (struct ext_args){0};
 }
 
-size_t ext_args_count(const struct ext_args *args)
-{
-    return args->has_names ? args->n_names : args->n_items;
-}
-
-const struct ext_name *ext_args_name(const struct ext_args *args, size_t i)
-{
-    return args->has_names ? &args->names[i] : &args->items[i].name;
-}
-
 /** Appends where room was reserved. */
 static char *put(char *at, const char *bytes, size_t len)
 {
     memcpy(at, bytes, len);
+    return at + len;
+}
+
+/** The same for a name, without a call for the usual one: some 40 bytes. */
+static char *put_name(char *at, const struct ext_name *name)
+{
+    const char *from = name->at;
+    size_t len = name->len;
+
+    if (len < 16 || len > 256)
+        return put(at, from, len);
+    for (size_t i = 0; i + 16 < len; i += 16)
+        memcpy(at + i, from + i, 16);
+    memcpy(at + len - 16, from + len - 16, 16);
     return at + len;
 }
 
@@ -278,7 +291,7 @@ int ext_answer_filter(const struct ext_args *args, struct kw_buf *out)
             if (i > 0)
                 *at++ = ',';
             *at++ = '"';
-            at = put(at, args->names[i].at, args->names[i].len);
+            at = put_name(at, &args->names[i]);
             *at++ = '"';
         }
         *at++ = ']';
@@ -310,18 +323,15 @@ int ext_answer_prioritize(const struct ext_args *args, const uint8_t *scores, st
         return -ENOMEM;
     char *at = PUT_TEXT(out->data + out->len, "[");
     for (size_t i = 0; i < n; i++) {
-        const struct ext_name *name = ext_args_name(args, i);
-        if (i > 0)
-            *at++ = ',';
         at = PUT_TEXT(at, "{\"Host\":\"");
-        at = put(at, name->at, name->len);
+        at = put_name(at, ext_args_name(args, i));
         at = PUT_TEXT(at, "\",\"Score\":");
         if (scores[i] >= 10)
-            at = PUT_TEXT(at, "10");
-        else
-            *at++ = (char)('0' + scores[i]);
-        *at++ = '}';
+            *at++ = '1';
+        *at++ = (char)('0' + (scores[i] >= 10 ? 0 : scores[i]));
+        at = PUT_TEXT(at, "},");
     }
+    at -= n > 0 ? 1 : 0; /* the comma behind the last */
     *at++ = ']';
     close_buf(out, at);
     return 0;

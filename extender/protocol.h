@@ -54,10 +54,16 @@ int ext_args_scan(const char *body, size_t len, struct ext_args *args, const cha
 void ext_args_free(struct ext_args *args);
 
 /** How many candidates there are: those of NodeNames where it was given, else those of Nodes. */
-size_t ext_args_count(const struct ext_args *args);
+static inline size_t ext_args_count(const struct ext_args *args)
+{
+    return args->has_names ? args->n_names : args->n_items;
+}
 
 /** Candidate i < ext_args_count. */
-const struct ext_name *ext_args_name(const struct ext_args *args, size_t i);
+static inline const struct ext_name *ext_args_name(const struct ext_args *args, size_t i)
+{
+    return args->has_names ? &args->names[i] : &args->items[i].name;
+}
 
 /** Answer of filter with every candidate passing, each name and node byte for byte as received.
  * @return 0 or -ENOMEM. */

@@ -71,7 +71,8 @@ static struct ext_census take_census(struct ext_service *service, int64_t now_ns
     for (size_t i = 0; snapshot != NULL && i < snapshot->n; i++) {
         const struct ext_node *node = &snapshot->nodes[i];
         census.known++;
-        census.stale += ext_node_is_stale(node, now_ns, service->policy.stale_after_ns);
+        census.stale +=
+            ext_is_stale(node->fresh_ns, node->interval_ns, now_ns, service->policy.stale_after_ns);
         census.unpriced += !node->has_curve;
     }
     kw_snapshot_release(service->snapshot, slot);

@@ -19,6 +19,7 @@
  */
 #include "extender/score.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 /** Curves are learnt; their slopes repeat to about a watt per core and two percent. */
@@ -36,20 +37,20 @@ struct range {
     size_t n;
 };
 
-static void widen(struct range *range, double value)
+/** Levels over a range of values: what is divided by is turned round once. */
+struct scale {
+    double max;
+    double per_level; /* levels of one unit */
+};
+
+static struct scale scale_of(const struct range *range)
 {
-    if (range->n == 0 || value < range->min)
-        range->min = value;
-    if (range->n == 0 || value > range->max)
-        range->max = value;
-    range->n++;
+    return (struct scale){range->max, (double)(LEVELS - 1) / (range->max - range->min)};
 }
 
-static uint8_t level_of(const struct range *range, double value)
+static uint8_t level_of(const struct scale *scale, double value)
 {
-    double level = (double)(LEVELS - 1) * (range->max - value) / (range->max - range->min);
-
-    return (uint8_t)(level + 0.5);
+    return (uint8_t)((scale->max - value) * scale->per_level + 0.5);
 }
 
 /** Lower median of the known candidates' scores. */
@@ -65,20 +66,20 @@ static uint8_t median(const size_t counts[LEVELS], size_t known)
     return EXT_SCORE_NEUTRAL;
 }
 
-static void fill_unknown(const struct ext_score_node *nodes, size_t n, uint8_t *scores)
+static void fill_unknown(const struct ext_place *const *places, size_t n, uint8_t *scores)
 {
     size_t counts[LEVELS] = {0};
     size_t known = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (nodes[i].hull == NULL)
+        if (places[i] == NULL)
             continue;
         counts[scores[i]]++;
         known++;
     }
     uint8_t neutral = median(counts, known);
     for (size_t i = 0; i < n; i++) {
-        if (nodes[i].hull == NULL)
+        if (places[i] == NULL)
             scores[i] = neutral;
     }
 }
@@ -98,83 +99,101 @@ static double noise_mw(const struct ext_score_pod *pod, const struct range *rang
     return floor_mw > relative_mw ? floor_mw : relative_mw;
 }
 
+/**
+ * Bucket and fill as one number to compare by, since a fill that counts is below 1: which of two
+ * nodes is the greater cannot be foretold, and a wrong guess costs a branch more than all else
+ * here.
+ */
+static double tie_key(const struct ext_score_scratch *s)
+{
+    return 2.0 * s->bucket + s->fill;
+}
+
 /** Levels of `efficient`: scratch.value holds prices. */
-static void score_prices(const struct ext_score_pod *pod, const struct ext_score_node *nodes,
+static void score_prices(const struct ext_score_pod *pod, const struct ext_place *const *places,
                          size_t n, const struct range *range, struct ext_score_scratch *scratch,
                          uint8_t *scores)
 {
     double noise = noise_mw(pod, range);
     bool equal = range->max - range->min < noise || range->max <= range->min;
-    struct {
-        double fill;     /* of the fullest node in the bucket below */
-        uint32_t bucket; /* the dearest of the level */
-        bool used;
-    } tie[LEVELS] = {0};
+    /* where all are equal, the scales are 0 and each gets the base */
+    struct scale scale = equal ? (struct scale){0} : scale_of(range);
+    double per_noise = equal ? 0 : 1 / noise;
+    unsigned base = equal ? EXT_SCORE_NEUTRAL : 0;
+    double tops[LEVELS] = {0}; /* the fullest node in the dearest bucket of each level */
 
     for (size_t i = 0; i < n; i++) {
         struct ext_score_scratch *s = &scratch[i];
-        if (nodes[i].hull == NULL)
+        if (places[i] == NULL)
             continue;
-        s->level = equal ? EXT_SCORE_NEUTRAL : level_of(range, s->value);
-        s->bucket = equal ? 0 : (uint32_t)((s->value - range->min) / noise);
-        if (!tie[s->level].used || s->bucket > tie[s->level].bucket) {
-            tie[s->level].used = true;
-            tie[s->level].bucket = s->bucket;
-            tie[s->level].fill = s->fill;
-        } else if (s->bucket == tie[s->level].bucket && s->fill > tie[s->level].fill) {
-            tie[s->level].fill = s->fill;
-        }
+        s->level = (uint8_t)(base + level_of(&scale, s->value));
+        s->bucket = (uint32_t)((s->value - range->min) * per_noise);
+        double key = tie_key(s);
+        tops[s->level] = key > tops[s->level] ? key : tops[s->level];
     }
     for (size_t i = 0; i < n; i++) {
         const struct ext_score_scratch *s = &scratch[i];
-        if (nodes[i].hull == NULL)
+        if (places[i] == NULL)
             continue;
-        bool loses = s->bucket == tie[s->level].bucket && s->level > 0 &&
-                     s->fill < tie[s->level].fill - FLOOR_FILL;
-        scores[i] = (uint8_t)(s->level - (loses ? 1 : 0));
+        double top = tops[s->level];
+        bool dearest = s->bucket == (uint32_t)(top / 2);
+        bool loses = dearest & (s->level > 0) & (tie_key(s) < top - FLOOR_FILL);
+        scores[i] = (uint8_t)(s->level - loses);
     }
 }
 
 /** Levels of `performance`: the emptier, the better. */
-static void score_room(const struct ext_score_node *nodes, size_t n, const struct range *range,
+static void score_room(const struct ext_place *const *places, size_t n, const struct range *range,
                        const struct ext_score_scratch *scratch, uint8_t *scores)
 {
     bool equal = range->max - range->min < FLOOR_FILL;
+    struct scale scale = equal ? (struct scale){0} : scale_of(range);
 
     for (size_t i = 0; i < n; i++) {
-        if (nodes[i].hull != NULL)
-            scores[i] = equal ? EXT_SCORE_NEUTRAL : level_of(range, scratch[i].value);
+        if (places[i] != NULL)
+            scores[i] = equal ? EXT_SCORE_NEUTRAL : level_of(&scale, scratch[i].value);
     }
 }
 
-size_t ext_score(const struct ext_score_pod *pod, const struct ext_score_node *nodes, size_t n,
+/** Values to score by, into the scratch. @return their range. */
+static struct range evaluate(const struct ext_score_pod *pod, const struct ext_place *const *places,
+                             size_t n, struct ext_score_scratch *scratch)
+{
+    struct range range = {.min = (double)INFINITY, .max = -(double)INFINITY};
+    bool by_price = pod->placement == KW_PLACEMENT_EFFICIENT;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct ext_place *place = places[i];
+        struct ext_score_scratch *s = &scratch[i];
+        if (place == NULL)
+            continue;
+        s->value = by_price ? ext_place_marginal_mw(place, pod->mcpu) : place->fill;
+        /* a node that the pod would overload wins no tie by being full */
+        s->fill = place->used_mcpu + pod->mcpu > place->capacity_mcpu ? 0 : place->fill;
+        range.min = s->value < range.min ? s->value : range.min;
+        range.max = s->value > range.max ? s->value : range.max;
+        range.n++;
+    }
+    return range;
+}
+
+size_t ext_score(const struct ext_score_pod *pod, const struct ext_place *const *places, size_t n,
                  struct ext_score_scratch *scratch, uint8_t *ret_scores)
 {
     struct range range = {0};
-    bool by_price = pod->placement == KW_PLACEMENT_EFFICIENT;
 
-    if (pod->placement == KW_PLACEMENT_OFF) {
+    if (pod->placement != KW_PLACEMENT_OFF)
+        range = evaluate(pod, places, n, scratch);
+    if (range.n == 0) {
         for (size_t i = 0; i < n; i++)
             ret_scores[i] = EXT_SCORE_NEUTRAL;
         return 0;
     }
-    for (size_t i = 0; i < n; i++) {
-        const struct ext_score_node *node = &nodes[i];
-        struct ext_score_scratch *s = &scratch[i];
-        if (node->hull == NULL)
-            continue;
-        s->fill = node->used_mcpu / node->capacity_mcpu;
-        s->value =
-            by_price ? ext_hull_marginal_mw(node->hull, node->used_mcpu, pod->mcpu) : s->fill;
-        /* a node that the pod would overload wins no tie by being full */
-        if (by_price && node->used_mcpu + pod->mcpu > node->capacity_mcpu)
-            s->fill = 0;
-        widen(&range, s->value);
-    }
-    if (by_price)
-        score_prices(pod, nodes, n, &range, scratch, ret_scores);
+    if (pod->placement == KW_PLACEMENT_EFFICIENT)
+        score_prices(pod, places, n, &range, scratch, ret_scores);
     else
-        score_room(nodes, n, &range, scratch, ret_scores);
-    fill_unknown(nodes, n, ret_scores);
+        score_room(places, n, &range, scratch, ret_scores);
+    if (range.n < n)
+        fill_unknown(places, n, ret_scores);
     return range.n;
 }

@@ -41,7 +41,7 @@ void ext_service_clear(struct ext_service *service)
     for (unsigned i = 0; service->workspaces != NULL && i < service->n_workspaces; i++) {
         struct ext_workspace *workspace = &service->workspaces[i];
         ext_args_free(&workspace->args);
-        free(workspace->nodes);
+        free((void *)workspace->places);
         free(workspace->scratch);
         free(workspace->scores);
     }
@@ -73,13 +73,13 @@ static int reserve_candidates(struct ext_workspace *workspace, size_t n)
         return 0;
     while (cap < n)
         cap *= 2;
-    free(workspace->nodes);
+    free((void *)workspace->places);
     free(workspace->scratch);
     free(workspace->scores);
-    workspace->nodes = calloc(cap, sizeof(*workspace->nodes));
+    workspace->places = (const struct ext_place **)calloc(cap, sizeof(*workspace->places));
     workspace->scratch = calloc(cap, sizeof(*workspace->scratch));
     workspace->scores = calloc(cap, sizeof(*workspace->scores));
-    if (workspace->nodes == NULL || workspace->scratch == NULL || workspace->scores == NULL) {
+    if (workspace->places == NULL || workspace->scratch == NULL || workspace->scores == NULL) {
         workspace->cap = 0;
         return -ENOMEM;
     }
@@ -106,7 +106,7 @@ static void look_up(const struct ext_policy *policy, struct ext_workspace *works
                     const struct ext_snapshot *snapshot, int64_t now_ns, size_t n)
 {
     struct ext_key keys[EXT_BATCH];
-    const struct ext_node *found[EXT_BATCH];
+    const struct ext_live *found[EXT_BATCH];
     struct unescaped unescaped;
 
     for (size_t from = 0; from < n; from += EXT_BATCH) {
@@ -115,15 +115,11 @@ static void look_up(const struct ext_policy *policy, struct ext_workspace *works
             keys[i] = key_of(ext_args_name(&workspace->args, from + i), unescaped.text[i]);
         ext_snapshot_find_batch(snapshot, keys, batch, found);
         for (size_t i = 0; i < batch; i++) {
-            const struct ext_node *node = found[i];
-            struct ext_score_node *candidate = &workspace->nodes[from + i];
-            candidate->hull = NULL;
-            if (node == NULL || !node->has_curve ||
-                ext_node_is_stale(node, now_ns, policy->stale_after_ns))
-                continue;
-            candidate->hull = &node->hull;
-            candidate->used_mcpu = node->used_mcpu;
-            candidate->capacity_mcpu = node->capacity_mcpu;
+            const struct ext_live *node = found[i];
+            bool counts =
+                node != NULL && node->place.hull != NULL &&
+                !ext_is_stale(node->fresh_ns, node->interval_ns, now_ns, policy->stale_after_ns);
+            workspace->places[from + i] = counts ? &node->place : NULL;
         }
     }
 }
@@ -148,7 +144,7 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
     if (reserve_candidates(workspace, n) < 0)
         return -ENOMEM;
     look_up(policy, workspace, snapshot, now_ns, n);
-    size_t known = ext_score(&wanted, workspace->nodes, n, workspace->scratch, workspace->scores);
+    size_t known = ext_score(&wanted, workspace->places, n, workspace->scratch, workspace->scores);
     service->stats.scored += known;
     service->stats.neutral += n - known;
     return 0;

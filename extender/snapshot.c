@@ -4,22 +4,20 @@
  * whole and never changed, so that readers need nothing but a pointer.
  *
  * The table of a large cluster does not fit into the near caches, and a lookup misses them three
- * times in a row (slot, name, node). A batch asks for all its slots, then for all its names and
- * nodes, so that the misses of sixteen names overlap. The hash takes sixteen bytes a step: names
- * are some 40 bytes and a request has hundreds of them. Its seed is random per process, because
- * names come from Redis, and one hostile writer must not be able to make every lookup slow.
+ * times in a row (slot, name, node). So what a request reads of a node is kept apart from the rest,
+ * one cache line each, and a batch asks for all its slots, then for all its names and lines, so
+ * that the misses of sixteen names overlap. The hash takes sixteen bytes a step: names are some 40
+ * bytes and a request has hundreds of them. Its seed is random per process, because names come from
+ * Redis, and one hostile writer must not be able to make every lookup slow.
  */
 #include "extender/snapshot.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/** A sample may be late twice before its node counts as silent. */
-#define STALE_INTERVALS 3
-
-/** No honest agent publishes less often; bounds what a bad sample can claim for itself. */
-#define INTERVAL_MAX_NS (UINT64_C(600) * 1000000000)
+/** Of what a request reads. */
+#define CACHE_LINE 64
+_Static_assert(sizeof(struct ext_live) == CACHE_LINE, "one miss a node");
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -55,6 +53,19 @@ uint64_t ext_hash(const char *bytes, size_t len, uint64_t seed)
     return mix(mix(first ^ HASH_B ^ hash, last ^ HASH_A ^ seed), HASH_A ^ seed);
 }
 
+/** Whether two texts of one length are the same; as `load`, without a call for the usual name. */
+static bool is_same(const char *a, const char *b, size_t len)
+{
+    uint64_t differ = 0;
+
+    if (len < 8)
+        return memcmp(a, b, len) == 0;
+    for (size_t at = 0; at + 8 < len; at += 8)
+        differ |= load(a + at, 8) ^ load(b + at, 8);
+    differ |= load(a + len - 8, 8) ^ load(b + len - 8, 8);
+    return differ == 0;
+}
+
 /** Slot of a name: the one that holds it, or the empty one where it belongs. */
 static struct ext_slot *find_slot(const struct ext_snapshot *snapshot, const struct ext_key *key,
                                   uint64_t hash)
@@ -64,9 +75,18 @@ static struct ext_slot *find_slot(const struct ext_snapshot *snapshot, const str
     for (size_t at = (size_t)hash & snapshot->mask;; at = (at + 1) & snapshot->mask) {
         struct ext_slot *slot = &snapshot->slots[at];
         if (slot->index == 0 || (slot->tag == tag && slot->name_len == key->len &&
-                                 memcmp(snapshot->names + slot->name_at, key->name, key->len) == 0))
+                                 is_same(snapshot->names + slot->name_at, key->name, key->len)))
             return slot;
     }
+}
+
+static struct ext_live live_of(const struct ext_node *node)
+{
+    struct ext_live live = {.fresh_ns = node->fresh_ns, .interval_ns = node->interval_ns};
+
+    if (node->has_curve)
+        live.place = ext_place_of(&node->hull, node->used_mcpu, node->capacity_mcpu);
+    return live;
 }
 
 static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nodes, size_t n)
@@ -82,6 +102,7 @@ static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nod
             continue;
         *node = nodes[i];
         node->name = snapshot->names + at;
+        snapshot->live[snapshot->n] = live_of(node);
         memcpy(snapshot->names + at, key.name, key.len);
         snapshot->names[at + key.len] = '\0';
         *slot = (struct ext_slot){.index = (uint32_t)(++snapshot->n),
@@ -107,9 +128,11 @@ struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, ui
     snapshot->seed = seed;
     snapshot->mask = slots - 1;
     snapshot->nodes = calloc(n + 1, sizeof(*snapshot->nodes));
+    snapshot->live = aligned_alloc(CACHE_LINE, (n + 1) * sizeof(*snapshot->live));
     snapshot->slots = calloc(slots, sizeof(*snapshot->slots));
     snapshot->names = malloc(bytes);
-    if (snapshot->nodes == NULL || snapshot->slots == NULL || snapshot->names == NULL) {
+    if (snapshot->nodes == NULL || snapshot->live == NULL || snapshot->slots == NULL ||
+        snapshot->names == NULL) {
         ext_snapshot_free(&snapshot);
         return NULL;
     }
@@ -122,6 +145,7 @@ void ext_snapshot_free(struct ext_snapshot **snapshot)
     if (*snapshot == NULL)
         return;
     free((*snapshot)->nodes);
+    free((*snapshot)->live);
     free((*snapshot)->slots);
     free((*snapshot)->names);
     free(*snapshot);
@@ -132,21 +156,15 @@ const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, co
                                          size_t len)
 {
     const struct ext_key key = {name, len};
-    const struct ext_node *node;
 
-    ext_snapshot_find_batch(snapshot, &key, 1, &node);
-    return node;
-}
-
-static void prefetch_node(const struct ext_node *node)
-{
-    /* the lines in front of its score: load, capacity, hull, flags */
-    for (size_t at = 0; at < offsetof(struct ext_node, score); at += 64)
-        __builtin_prefetch((const char *)node + at);
+    if (snapshot == NULL)
+        return NULL;
+    const struct ext_slot *slot = find_slot(snapshot, &key, ext_hash(name, len, snapshot->seed));
+    return slot->index == 0 ? NULL : &snapshot->nodes[slot->index - 1];
 }
 
 void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct ext_key *keys,
-                             size_t n, const struct ext_node **ret)
+                             size_t n, const struct ext_live **ret)
 {
     uint64_t hashes[EXT_BATCH];
 
@@ -164,22 +182,12 @@ void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct e
         if (slot->tag != (uint32_t)(hashes[i] >> 32) || slot->index == 0)
             continue; /* further on, or unknown: rare enough to wait for */
         __builtin_prefetch(snapshot->names + slot->name_at);
-        prefetch_node(&snapshot->nodes[slot->index - 1]);
+        __builtin_prefetch(snapshot->names + slot->name_at + slot->name_len);
+        __builtin_prefetch(&snapshot->live[slot->index - 1]);
     }
     for (size_t i = 0; i < n; i++) {
         const struct ext_slot *slot = find_slot(snapshot, &keys[i], hashes[i]);
         if (slot->index != 0)
-            ret[i] = &snapshot->nodes[slot->index - 1];
+            ret[i] = &snapshot->live[slot->index - 1];
     }
-}
-
-bool ext_node_is_stale(const struct ext_node *node, int64_t now_ns, uint64_t stale_after_ns)
-{
-    uint64_t interval_ns =
-        node->interval_ns < INTERVAL_MAX_NS ? node->interval_ns : INTERVAL_MAX_NS;
-    uint64_t limit_ns = interval_ns * STALE_INTERVALS;
-
-    if (limit_ns < stale_after_ns)
-        limit_ns = stale_after_ns;
-    return now_ns > node->fresh_ns && (uint64_t)(now_ns - node->fresh_ns) > limit_ns;
 }

@@ -14,7 +14,6 @@
 
 /**
  * One node. Times are of this machine's CLOCK_MONOTONIC, so that neither side's clock jumps matter.
- * What a request reads stands first, in few cache lines.
  */
 struct ext_node {
     double used_mcpu;
@@ -32,6 +31,13 @@ struct ext_node {
     uint64_t curve_hash; /**< of the curve's text: an unchanged one is not decoded again */
 };
 
+/** What a request reads of a node: one cache line, so that a large cluster fits into the caches. */
+struct ext_live {
+    struct ext_place place; /**< its hull is NULL where the node has no curve */
+    int64_t fresh_ns;       /**< as in ext_node */
+    uint64_t interval_ns;
+};
+
 /** Place of a name in the table. It holds all that finding needs but the bytes of the name. */
 struct ext_slot {
     uint32_t index;   /**< into nodes, plus 1; 0: empty */
@@ -43,6 +49,7 @@ struct ext_slot {
 struct ext_snapshot {
     size_t n;
     struct ext_node *nodes;
+    struct ext_live *live;  /**< one for each of the nodes */
     uint64_t seed;          /**< keys the hash, so that names cannot be chosen to collide */
     size_t mask;            /**< slots - 1, a power of two less one */
     struct ext_slot *slots; /**< open addressing */
@@ -74,13 +81,28 @@ void ext_snapshot_free(struct ext_snapshot **snapshot);
 const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, const char *name,
                                          size_t len);
 
-/** Finds up to EXT_BATCH names at once. @param ret n elements: the node, or NULL. */
+/** Finds up to EXT_BATCH names at once. @param ret n elements: what a request reads, or NULL. */
 void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct ext_key *keys,
-                             size_t n, const struct ext_node **ret);
+                             size_t n, const struct ext_live **ret);
+
+/** A sample may be late twice before its node counts as silent. */
+#define EXT_STALE_INTERVALS 3
+
+/** No honest agent publishes less often; bounds what a bad sample can claim for itself. */
+#define EXT_INTERVAL_MAX_NS (UINT64_C(600) * 1000000000)
 
 /**
  * Whether a node's sample is too old to place by: older than `stale_after_ns`, and than three of
  * the node's own publish intervals, so that a node that publishes rarely is not stale between two
  * of its samples.
  */
-bool ext_node_is_stale(const struct ext_node *node, int64_t now_ns, uint64_t stale_after_ns);
+static inline bool ext_is_stale(int64_t fresh_ns, uint64_t interval_ns, int64_t now_ns,
+                                uint64_t stale_after_ns)
+{
+    uint64_t limit_ns = EXT_STALE_INTERVALS *
+                        (interval_ns < EXT_INTERVAL_MAX_NS ? interval_ns : EXT_INTERVAL_MAX_NS);
+
+    if (limit_ns < stale_after_ns)
+        limit_ns = stale_after_ns;
+    return now_ns > fresh_ns && (uint64_t)(now_ns - fresh_ns) > limit_ns;
+}

@@ -25,7 +25,8 @@ struct candidate {
 static void check(const struct ext_score_pod *pod, const struct candidate *candidates, size_t n)
 {
     struct ext_hull hulls[MAX];
-    struct ext_score_node nodes[MAX] = {0};
+    struct ext_place places[MAX];
+    const struct ext_place *nodes[MAX] = {0};
     struct ext_score_scratch scratch[MAX];
     uint8_t scores[MAX];
 
@@ -33,7 +34,8 @@ static void check(const struct ext_score_pod *pod, const struct candidate *candi
         if (candidates[i].mw_per_mcpu < 0)
             continue;
         hulls[i] = flat_price(candidates[i].mw_per_mcpu, 10000);
-        nodes[i] = (struct ext_score_node){&hulls[i], candidates[i].used, 10000};
+        places[i] = ext_place_of(&hulls[i], candidates[i].used, 10000);
+        nodes[i] = &places[i];
     }
     (void)ext_score(pod, nodes, n, scratch, scores);
     for (size_t i = 0; i < n; i++) {
@@ -117,7 +119,7 @@ static void test_expected_watts(void **state)
 static void test_no_candidates(void **state)
 {
     (void)state;
-    struct ext_score_node node = {0};
+    const struct ext_place *node = NULL;
     struct ext_score_scratch scratch;
     uint8_t score = 77;
 
@@ -138,7 +140,8 @@ static void test_any_candidates(void **state)
     (void)state;
     uint64_t seed = 11;
     static struct ext_hull hulls[MAX];
-    struct ext_score_node nodes[MAX], shuffled[MAX];
+    struct ext_place places[MAX];
+    const struct ext_place *nodes[MAX], *shuffled[MAX];
     struct ext_score_scratch scratch[MAX];
     uint8_t scores[MAX], again[MAX];
 
@@ -155,11 +158,12 @@ static void test_any_candidates(void **state)
             else
                 hulls[i] = hulls[i - 1];
             double capacity = hulls[i].end_mcpu[hulls[i].n - 1];
-            nodes[i] = (struct ext_score_node){kwt_next(&seed) % 8 == 0 ? NULL : &hulls[i],
-                                               capacity * (double)(kwt_next(&seed) % 1100) / 1000,
-                                               capacity};
-            price[i] = ext_hull_marginal_mw(&hulls[i], nodes[i].used_mcpu, pod.mcpu);
-            if (nodes[i].hull != NULL && price[i] > max)
+            double used = capacity * (double)(kwt_next(&seed) % 1100) / 1000;
+            places[i] = ext_place_of(&hulls[i], used, capacity);
+            nodes[i] = kwt_next(&seed) % 8 == 0 ? NULL : &places[i];
+            price[i] = ext_hull_marginal_mw(&hulls[i], used, pod.mcpu);
+            assert_true(ext_place_marginal_mw(&places[i], pod.mcpu) == price[i]);
+            if (nodes[i] != NULL && price[i] > max)
                 max = price[i];
         }
         memset(scores, 99, sizeof(scores));
@@ -167,12 +171,12 @@ static void test_any_candidates(void **state)
         double noise = noise_mw(&pod, max);
         for (size_t i = 0; i < n; i++) {
             assert_in_range(scores[i], 0, 10);
-            for (size_t j = 0; j < n && nodes[i].hull != NULL; j++) {
-                if (nodes[j].hull == NULL)
+            for (size_t j = 0; j < n && nodes[i] != NULL; j++) {
+                if (nodes[j] == NULL)
                     continue;
                 /* cheaper by more than the noise, or cheaper at all and as full: never lower */
-                bool as_full = nodes[i].used_mcpu == nodes[j].used_mcpu &&
-                               nodes[i].capacity_mcpu == nodes[j].capacity_mcpu;
+                bool as_full = places[i].used_mcpu == places[j].used_mcpu &&
+                               places[i].capacity_mcpu == places[j].capacity_mcpu;
                 if (price[i] < price[j] - (as_full ? 0 : noise))
                     assert_true(scores[i] >= scores[j]);
             }

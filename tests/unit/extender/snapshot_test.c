@@ -86,21 +86,21 @@ static void test_stale(void **state)
     struct ext_node node = {.fresh_ns = 100 * SECOND, .interval_ns = (uint64_t)SECOND};
     uint64_t limit = 30 * (uint64_t)SECOND;
 
-    assert_false(ext_node_is_stale(&node, 100 * SECOND, limit));
-    assert_false(ext_node_is_stale(&node, 130 * SECOND, limit));
-    assert_true(ext_node_is_stale(&node, 130 * SECOND + 1, limit));
+    assert_false(ext_is_stale(node.fresh_ns, node.interval_ns, 100 * SECOND, limit));
+    assert_false(ext_is_stale(node.fresh_ns, node.interval_ns, 130 * SECOND, limit));
+    assert_true(ext_is_stale(node.fresh_ns, node.interval_ns, 130 * SECOND + 1, limit));
     /* seen later than "now": a request that began before the refresh */
-    assert_false(ext_node_is_stale(&node, 99 * SECOND, limit));
+    assert_false(ext_is_stale(node.fresh_ns, node.interval_ns, 99 * SECOND, limit));
     /* a node that publishes once a minute has three minutes */
     node.interval_ns = 60 * (uint64_t)SECOND;
-    assert_false(ext_node_is_stale(&node, 280 * SECOND, limit));
-    assert_true(ext_node_is_stale(&node, 280 * SECOND + 1, limit));
+    assert_false(ext_is_stale(node.fresh_ns, node.interval_ns, 280 * SECOND, limit));
+    assert_true(ext_is_stale(node.fresh_ns, node.interval_ns, 280 * SECOND + 1, limit));
     /* and one that claims to publish once in a century has half an hour */
     node.interval_ns = UINT64_MAX;
-    assert_true(ext_node_is_stale(&node, 2000 * SECOND, limit));
+    assert_true(ext_is_stale(node.fresh_ns, node.interval_ns, 2000 * SECOND, limit));
     /* older than this machine's start */
     node = (struct ext_node){.fresh_ns = -3600 * SECOND};
-    assert_true(ext_node_is_stale(&node, SECOND, limit));
+    assert_true(ext_is_stale(node.fresh_ns, node.interval_ns, SECOND, limit));
 }
 
 int main(void)
