@@ -47,6 +47,15 @@ class KubeApi:
 
     def text(self, method: str, path: str, body: object = None, kind: str = "application/json") -> str:
         """One request as admin on a connection that is kept. Raises Failure on any status but 2xx, OSError without a server."""
+        kept = self.connection is not None
+        try:
+            return self.text_once(method, path, body, kind)
+        except OSError:
+            if not kept:
+                raise
+        return self.text_once(method, path, body, kind)     # the server closes connections that rested for long
+
+    def text_once(self, method: str, path: str, body: object, kind: str) -> str:
         if self.connection is None:
             self.connection = self.connect(60)
         try:

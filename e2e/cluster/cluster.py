@@ -93,8 +93,9 @@ class Cluster(KubeApi):
 
     # ---- life ----
 
-    def up(self, nodes: int = 2, scheduler_config: str = "", master: int = 0) -> None:
-        """Starts it and waits until every node is ready. master: the process that it ends with, however that ends."""
+    def up(self, nodes: int = 2, scheduler_config: str = "", master: int | None = None) -> None:
+        """Starts it and waits until every node is ready. master: the process that it ends with, however that ends; default: this
+        one; 0: none, it goes on until down()."""
         check_machine()
         self.bin = build.programs("kubernetes")
         self.coredns = build.programs("coredns") / "coredns"
@@ -102,7 +103,7 @@ class Cluster(KubeApi):
         begin = time.monotonic()
         self.dir.mkdir(mode=0o755)
         try:
-            self.start(nodes, scheduler_config, master)
+            self.start(nodes, scheduler_config, os.getpid() if master is None else master)
         except BaseException:
             self.show_logs()
             self.down(keep=True)
@@ -333,7 +334,7 @@ def main() -> int:
     try:
         if options.verb == "up":
             config = options.scheduler_config.read_text() if options.scheduler_config else ""
-            cluster.up(options.nodes, config)
+            cluster.up(options.nodes, config, master=0)
         elif options.verb == "down":
             if cluster.dir.exists():
                 check(cluster.record.is_file(), f"{cluster.dir} is not a cluster's folder")

@@ -8,32 +8,24 @@ from scenario import World, check, run, wait_for
 
 
 def extender_gone(world: World) -> None:
-    world.kwatt.kill("extender")
-    world.bound("without-extender", cpu="100m")
-    world.kwatt.start_extender()
-    world.kwatt.wait_fresh()
+    with world.kwatt.without("extender"):
+        world.bound("without-extender", cpu="100m")
 
 
 def redis_gone(world: World) -> None:
-    world.kwatt.kill("redis")
-    wait_for("the extender to notice", lambda: world.kwatt.metric(f"{world.kwatt.extender}/metrics",
-                                                                 "kwatt_extender_redis_up") == 0)
-    world.bound("without-redis", cpu="100m")
-    world.kwatt.start_redis()       # empty: agents say everything again
-    world.kwatt.wait_fresh()
-    uid = world.get("without-redis")["metadata"]["uid"]
-    node = world.node_of("without-redis")
-    record = wait_for("the pod's record in the new Redis", lambda: world.kwatt.redis_cli("HGET", f"kwatt:v1:pods:{{{node}}}", uid))
+    with world.kwatt.without("redis"):
+        wait_for("the extender to notice", lambda: not world.kwatt.redis_is_up())
+        world.bound("without-redis", cpu="100m")
+        pod = world.running("without-redis")
+    # the new one is empty: agents say everything again
+    record = wait_for("the pod's record in the new Redis", lambda: world.kwatt.record(pod["spec"]["nodeName"], pod["metadata"]["uid"]))
     check(json.loads(record)["kind"] == "pod", record)
 
 
 def agent_gone(world: World) -> None:
-    world.kwatt.kill("agent-node2")
-    page = f"{world.kwatt.extender}/metrics"
-    wait_for("node2 to be stale", lambda: world.kwatt.metric(page, "kwatt_extender_nodes_stale") == 1)
-    world.bound("without-agent", cpu="100m")
-    world.kwatt.start_agent("node2")
-    world.kwatt.wait_fresh()
+    with world.kwatt.without("agent-node2"):
+        wait_for("node2 to be stale", lambda: world.kwatt.stale_nodes() == 1)
+        world.bound("without-agent", cpu="100m")
 
 
 def api_gone(world: World) -> None:
@@ -43,7 +35,7 @@ def api_gone(world: World) -> None:
     world.cluster.wait_api()
     world.bound("after-restart", cpu="100m")
     world.running("after-restart")
-    check(world.cluster.control.running("recommender"), "the recommender ended with the API server")
+    check("recommender" not in world.kwatt.missing(), "the recommender ended with the API server")
 
 
 def test(world: World) -> None:

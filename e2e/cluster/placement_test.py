@@ -5,7 +5,7 @@ import sys
 
 from scenario import TRUTH, World, check, run, wait_for
 
-SLOPES = {name: node["curve"][-1][1] / node["curve"][-1][0] for name, node in TRUTH.items()}    # watts a core
+SLOPES = {name: curve[-1][1] / curve[-1][0] for name, curve in TRUTH.items()}    # watts a core
 
 
 def teach(world: World) -> None:
@@ -20,11 +20,11 @@ def teach(world: World) -> None:
 
 def test(world: World) -> None:
     teach(world)
-    asked = world.kwatt.metric(f"{world.kwatt.extender}/metrics", "kwatt_extender_requests_total", verb="prioritize")
+    asked = world.kwatt.asked()
     for number in range(3):
         chosen = world.bound(f"efficient-{number}", cpu="200m")
         check(chosen == "node1", f"pod {number} went to {chosen}: 9 W a core on node1, 34 on node2")
-    now = world.kwatt.metric(f"{world.kwatt.extender}/metrics", "kwatt_extender_requests_total", verb="prioritize")
+    now = world.kwatt.asked()
     check(now >= asked + 3, f"the scheduler asked {now - asked} times for 3 pods")
 
     # the scheduler's own plugins spread; they decide alone where kwatt is told to keep out

@@ -13,6 +13,7 @@
 It has a namespace of its own, which goes when it ends. It waits on conditions, never sleeps, and leaves cluster and kwatt as it
 found them: run() checks that everything runs before and after.
 """
+import contextlib
 import os
 import pathlib
 import sys
@@ -22,17 +23,17 @@ import traceback
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from archive import TOOL  # noqa: E402  (it needs modules of the folder above)
 from cluster import Cluster, default_state  # noqa: E402
-from kwatt import TRUTH, Kwatt  # noqa: E402
+from kwatt import BUILD, TRUTH, kwatt_on  # noqa: E402
 from node import hierarchies  # noqa: E402
 from process import Failure, build, check, wait_for  # noqa: E402
 
-__all__ = ["Cluster", "Failure", "Kwatt", "TRUTH", "World", "build", "check", "default_state", "guarded", "hierarchies", "run",
+__all__ = ["BUILD", "Cluster", "Failure", "TRUTH", "World", "build", "check", "default_state", "guarded", "hierarchies", "kwatt_on", "run",
            "wait_for"]
 
 
 class World:
     def __init__(self, cluster: Cluster, name: str):
-        self.cluster, self.kwatt, self.namespace = cluster, Kwatt(cluster), name
+        self.cluster, self.kwatt, self.namespace = cluster, kwatt_on(cluster), name
         self.pods = f"/api/v1/namespaces/{name}/pods"
 
     # ---- life ----
@@ -61,7 +62,7 @@ class World:
     def all_run(self) -> None:
         processes = self.cluster.control.processes()
         ended = [name for name, entry in processes.items() if entry["exit"] is not None]
-        ended += [name for name in self.kwatt.names() if name not in processes]
+        ended += self.kwatt.missing()
         check(not ended, f"not running: {', '.join(ended)}")
         self.kwatt.wait_fresh()
 
@@ -123,8 +124,7 @@ class World:
         events = self.cluster.request("GET", f"/api/v1/namespaces/{self.namespace}/events")["items"]
         for event in events[-20:]:
             print(f"  {event['involvedObject']['name']}: {event['reason']}: {event['message']}", file=sys.stderr)
-        for name in ("extender", "recommender", "redis", "kube-scheduler", *(f"agent-{n.name}" for n in self.cluster.nodes)):
-            print(f"---- end of {name}.log ----\n{self.cluster.control.log(name)[-1500:]}", file=sys.stderr)
+        self.kwatt.show()
 
 
 def guarded(work) -> int:
@@ -150,6 +150,8 @@ def on_cluster(cluster: Cluster, name: str, test) -> None:
     except Exception:
         (cluster.dir / "failed").touch()    # whoever ends the cluster keeps its logs
         world.show()
+        with contextlib.suppress(Exception):    # the cause is known; the next scenario shall not meet its pods
+            world.end()
         raise
     print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
 
@@ -165,6 +167,6 @@ def run(test) -> int:
             return
         with Cluster(default_state()) as own:
             own.up(master=os.getpid())
-            Kwatt(own).start()
+            kwatt_on(own).start()
             on_cluster(own, name, test)
     return guarded(work)

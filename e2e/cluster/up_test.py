@@ -4,7 +4,7 @@
 import os
 import sys
 
-from scenario import Cluster, Kwatt, default_state, guarded
+from scenario import Cluster, default_state, guarded, kwatt_on
 
 
 def main() -> None:
@@ -13,7 +13,7 @@ def main() -> None:
         cluster.down()
     cluster.up(master=os.getppid())
     try:
-        Kwatt(cluster).start()
+        kwatt_on(cluster).start()
     except Exception:
         cluster.show_logs()
         cluster.down(keep=True)
