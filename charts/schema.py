@@ -93,8 +93,10 @@ def schema(build: pathlib.Path) -> dict:
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the kwatt chart"} | closed(
         **{"global": ANY},      # Helm's own, where this chart is a part of another
         image=IMAGE, imagePullSecrets=OBJECTS, nameOverride=NAME, fullnameOverride=NAME, commonLabels=MAP,
-        agent=closed(enabled=FLAG, config=programs["agent"], hostSys={"type": "string", "pattern": "^/"},
-                     hostProc={"type": "string", "pattern": "^/"}, updateStrategy=ANY, extraVolumes=OBJECTS,
+        agent=closed(enabled=FLAG, config=programs["agent"],
+                     capabilities={"type": "array", "uniqueItems": True,
+                                   "items": {"enum": ["BPF", "PERFMON", "DAC_READ_SEARCH", "SYS_ADMIN"]}},
+                     hostSys={"type": "string", "pattern": "^/"}, hostProc={"type": "string", "pattern": "^/"}, updateStrategy=ANY, extraVolumes=OBJECTS,
                      extraVolumeMounts=OBJECTS, **MORE, **POD),
         extender=closed(enabled=FLAG, replicas=COUNT, config=programs["extender"],
                         service=closed(clusterIP={"type": "string", "pattern": "^[0-9a-fA-F.:]*$"}, port=PORT, annotations=MAP),

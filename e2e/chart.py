@@ -29,6 +29,7 @@ CASES: dict[str, dict] = {
               "agent.podAnnotations": {"c": "d"}, "agent.extraEnv": [{"name": "KWATT_LOG_LEVEL", "value": "debug"}],
               "agent.extraVolumes": [{"name": "meter", "hostPath": {"path": "/var/meter"}}],
               "agent.extraVolumeMounts": [{"name": "meter", "mountPath": "/meter", "readOnly": True}]},
+    "old-kernel": {"agent.capabilities": ["SYS_ADMIN", "DAC_READ_SEARCH"]},
     "extender": {"extender.replicas": 3, "extender.service.clusterIP": "10.0.0.90", "extender.antiAffinity": "required",
                  "extender.config": {"threads": 4, "redis": {"timeout": "1s"}, "defaultCpuMcpu": 1000000, "maxBody": "64Mi"},
                  "extender.tolerations": TOLERATION, "extender.service.annotations": {"a": "b"}},

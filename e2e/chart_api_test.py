@@ -76,7 +76,8 @@ def least_privilege(case: str, key: str, pod: dict) -> None:
     for container in pod["containers"]:
         rights = container["securityContext"]
         check(rights["readOnlyRootFilesystem"] and rights["allowPrivilegeEscalation"] is False, f"{where} may write or rise")
-        check(rights["capabilities"] == {"drop": ["ALL"], **({"add": PRIVILEGES} if agent else {})}, f"{where}: capabilities {rights}")
+        added = chart.CASES[case].get("agent.capabilities", PRIVILEGES) if agent else None
+        check(rights["capabilities"] == {"drop": ["ALL"], **({"add": added} if added else {})}, f"{where}: capabilities {rights}")
         check(agent or pod["securityContext"]["runAsNonRoot"], f"{where} may be root")
         check(container["resources"].get("limits", {}).get("memory"), f"{where} has no memory limit")
         check(key.startswith("Pod/") or "livenessProbe" in container and "readinessProbe" in container, f"{where} has no probes")

@@ -24,6 +24,7 @@ MISTAKES = [
     ({"agent.config": {"interval": "5 s"}}, "'/agent/config/interval': '5 s' does not match pattern"),
     ({"agent.config": {"meter": "rapl"}}, "value must be one of 'auto', 'powercap', 'model'"),
     ({"agent.config": {"idleWatts": -1}}, "'/agent/config/idleWatts': minimum: got -1, want 0"),
+    ({"agent.capabilities": ["SYS_MODULE"]}, "'/agent/capabilities/0': value must be one of"),
     ({"agent.config": {"listen": ":80"}}, "'listen' not allowed"),
     ({"extender.config": {"redis": {"url": "redis://x"}}}, "'/extender/config/redis': additional properties 'url' not allowed"),
     ({"extender.config": {"threads": 0}}, "'/extender/config/threads': minimum: got 0, want 1"),
