@@ -70,8 +70,8 @@ def least_privilege(case: str, key: str, pod: dict) -> None:
     where = f"case {case}: {key}"
     check(not pod.get("hostNetwork") and not pod.get("hostPID") and not pod.get("hostIPC"), f"{where} is in the host's namespaces")
     check(pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, f"{where} has no seccomp profile")
-    check(pod.get("automountServiceAccountToken") == any(word in key for word in ("recommender", "kwatt-scheduler", "energy-scheduler")),
-          f"{where}: who calls the API server has a token, and nobody else")
+    calls = any(word in key for word in ("recommender", "kwatt-scheduler"))
+    check(pod.get("automountServiceAccountToken") == calls, f"{where}: who calls the API server has a token, and nobody else")
     agent = key.startswith("DaemonSet/")
     for container in pod["containers"]:
         rights = container["securityContext"]
@@ -88,11 +88,13 @@ def least_privilege(case: str, key: str, pod: dict) -> None:
 def defaults_are_as_documented(made: Chart) -> None:
     objects = made.objects({})
     agent = objects["DaemonSet/kwatt-agent"]["spec"]["template"]["spec"]
-    check(agent["priorityClassName"] == "system-node-critical" and agent["tolerations"] == [{"operator": "Exists"}], "agent everywhere")
+    check(agent["priorityClassName"] == "system-node-critical", "the agent's priority")
+    check(agent["tolerations"] == [{"operator": "Exists"}], "the agent runs everywhere")
     extender = objects["Deployment/kwatt-extender"]["spec"]
     check(extender["replicas"] == 2 and "podAntiAffinity" in extender["template"]["spec"]["affinity"], "two extenders apart")
     check("PodDisruptionBudget/kwatt-extender" in objects, "a budget for the extender")
-    check(not [key for key in objects if key.startswith(("ClusterRole", "Role")) and "recommender" not in key], "only the recommender has a role")
+    others = [key for key in objects if key.startswith(("ClusterRole", "Role")) and "recommender" not in key]
+    check(not others, f"only the recommender has a role, and {others}")
     role = objects["ClusterRole/kwatt-kwatt-recommender"]["rules"]
     shipped = made.server.kubectl("create", "--dry-run=client", "-o", "json", "-f",
                                   str(chart.build.ROOT / "deploy/vpa/rbac.yaml"))
@@ -128,7 +130,8 @@ def life(made: Chart) -> dict[str, str]:
     made.helm.run("rollback", chart.RELEASE, "1", "-n", chart.NAMESPACE)
     check(secret(made) == first, "a rollback changed passwords")
     notes = made.helm.run("get", "notes", chart.RELEASE, "-n", chart.NAMESPACE)
-    check("NEXT STEP" in notes and "kubectl kwatt scheduler-config --namespace kwatt" in notes, f"notes do not tell the next step:\n{notes}")
+    for text in ("NEXT STEP", "kubectl kwatt scheduler-config --namespace kwatt"):
+        check(text in notes, f"notes do not tell the next step:\n{notes}")
     found = subprocess.run([chart.BUILD / "cli/kwatt", "scheduler-config", "--kubeconfig", made.server.kubeconfig], check=False,
                            capture_output=True, text=True)
     address = made.server.kubectl("get", "svc", "kwatt-extender", "-n", chart.NAMESPACE, "-o", "jsonpath={.spec.clusterIP}")

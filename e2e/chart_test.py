@@ -3,6 +3,7 @@
 """The chart without a cluster: helm's own checks, every switch renders, mistakes are named, and nothing that is written down twice
 has drifted apart (schema and programs' options, dashboard and metrics, scheduler configuration and examples).
 """
+import json
 import pathlib
 import re
 import subprocess
@@ -11,7 +12,7 @@ import tempfile
 import traceback
 
 import chart
-from process import build, check
+from process import build, call, check, need
 
 sys.path.insert(0, str(build.ROOT / "charts"))
 import schema  # noqa: E402  (its folder was put on the path just now)
@@ -55,6 +56,13 @@ def schema_is_current(_: chart.Helm) -> None:
     made = schema.text(chart.BUILD)
     check(made == schema.SCHEMA.read_text(),
           "charts/kwatt/values.schema.json is not what the programs say; run charts/schema.py --write BUILD_DIR")
+
+
+def versions_agree(_: chart.Helm) -> None:
+    wanted = re.search(r"project\(kwatt VERSION (\S+)", (build.ROOT / "CMakeLists.txt").read_text())[1]
+    for name, pattern in (("charts/kwatt/Chart.yaml", r"^appVersion: (\S+)"), ("deploy/Dockerfile", r"^ARG KWATT_VERSION=(\S+)")):
+        found = re.search(pattern, (build.ROOT / name).read_text(), re.M)[1]
+        check(found == wanted, f"{name} says {found}, CMakeLists.txt {wanted}")
 
 
 def lint(helm: chart.Helm) -> None:
@@ -107,6 +115,19 @@ def dashboard_shows_what_exists(_: chart.Helm) -> None:
         check(f'"{name.removesuffix("_bucket")}"' in sources, f"the dashboard shows {name}, which no program has")
 
 
+def dashboard_asks_what_prometheus_understands(helm: chart.Helm) -> None:
+    """promtool reads every query, as a rule of a file."""
+    panels = json.loads((chart.CHART / "dashboards/kwatt.json").read_text())["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    for name, value in (("$__rate_interval", "5m"), ("$__range", "1h"), ("$node", ".*")):
+        queries = [query.replace(name, value) for query in queries]
+    check(len(queries) > 20 and not [query for query in queries if "$" in query], "a variable that Grafana does not have")
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = helm.folder / "rules.yaml"
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    call([need("promtool", "prometheus"), "check", "rules", file])
+
+
 def scheduler_configurations_agree(helm: chart.Helm) -> None:
     def printed(*words: str) -> str:
         return subprocess.run([chart.BUILD / "cli/kwatt", "scheduler-config", *words], check=True, capture_output=True,
@@ -127,8 +148,8 @@ def scheduler_configurations_agree(helm: chart.Helm) -> None:
 
 
 def main() -> int:
-    tests = [schema_is_current, lint, every_switch_renders, mistakes_are_named, programs_take_what_is_rendered,
-             dashboard_shows_what_exists, scheduler_configurations_agree]
+    tests = [schema_is_current, versions_agree, lint, every_switch_renders, mistakes_are_named, programs_take_what_is_rendered,
+             dashboard_shows_what_exists, dashboard_asks_what_prometheus_understands, scheduler_configurations_agree]
     with tempfile.TemporaryDirectory(prefix="kwatt-chart-") as folder:
         try:
             helm = chart.Helm(pathlib.Path(folder))
@@ -139,6 +160,8 @@ def main() -> int:
             try:
                 test(helm)
                 print(f"ok {test.__name__}", flush=True)
+            except build.Missing as error:
+                return failed or build.end(error)
             except Exception:  # whatever it is, the test failed by it
                 traceback.print_exc()
                 failed += 1

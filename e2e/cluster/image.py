@@ -8,9 +8,9 @@ usage: image.py            builds what is missing; prints the path of the archiv
 As a module: kwatt() returns an Image, or raises build.Missing where this machine cannot build one.
 
 The Dockerfile begins FROM debian:bookworm-slim. Where no registry is reachable, debootstrap makes that base from the mirror that
-this machine's own apt uses, and buildah gives it the name. buildah then builds in a chroot, with a storage of plain folders:
-neither wants more of the kernel than root and chroot. The base is made once; the image again where a source of it changed (its key is
-a hash of what .dockerignore lets in). Cold: 3 to 5 minutes on 2 cores, of which the base is half a minute.
+this machine's own apt uses, and buildah gives it the name. buildah then builds in a chroot, with a storage of plain folders, which
+wants no more of the kernel than root and chroot. The base is made once; the image again where a source of it changed (its key is a
+hash of what .dockerignore lets in): 1 minute on two idle cores, 3 where others compile beside it; the base takes half a minute more.
 """
 import dataclasses
 import hashlib
@@ -177,7 +177,7 @@ def make_image(folder: pathlib.Path, tag: str) -> None:
             run([*common, "config", "--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "--cmd",
                  "bash", container])
             run([*common, "commit", "--signature-policy", policy, "--rm", container, BASE])
-            build.say("building the image: packages, then the programs (2 to 4 minutes)")
+            build.say("building the image: packages, then the programs (1 to 3 minutes)")
             run([*common, "bud", "--signature-policy", policy, "--isolation", "chroot", "--pull=false", "--format", "docker",
                  "--build-arg", f"KWATT_COMMIT={revision}", "--build-arg", f"KWATT_VERSION={version()}", "--tag", name,
                  "--file", context / "deploy/Dockerfile", context])
