@@ -6,6 +6,16 @@
 
 #include "common/clock.h"
 
+/* Bodies of all connections together, in bodies of the largest size: a few schedulers need no more,
+ * and a crowd of clients must not take the memory of the machine. */
+#define BODIES_AT_ONCE 8
+
+/* What one buffer of a waiting connection may hold on to: names of 15 000 nodes fit (0.7 MB). */
+#define KEEP_BYTES ((size_t)4 << 20)
+
+/* The same for all that wait: two buffers of eight clients that all ask for the most. */
+#define KEEP_BYTES_IN_ALL (16 * KEEP_BYTES)
+
 int kw_http_limits_check(const struct kw_http_server_conf *conf, struct kw_err *err)
 {
     if (conf->threads < 1 || conf->threads > 64)
@@ -48,6 +58,26 @@ void kw_http_load_end(struct kw_http_load *load)
     (void)pthread_mutex_lock(&load->lock);
     (void)pthread_cond_broadcast(&load->idle);
     (void)pthread_mutex_unlock(&load->lock);
+}
+
+size_t kw_http_limit_of_bodies(size_t max_body_bytes)
+{
+    return max_body_bytes > SIZE_MAX / BODIES_AT_ONCE ? SIZE_MAX : max_body_bytes * BODIES_AT_ONCE;
+}
+
+bool kw_http_load_keep(struct kw_http_load *load, size_t len)
+{
+    if (len > KEEP_BYTES)
+        return false;
+    if (atomic_fetch_add(&load->kept_bytes, len) <= KEEP_BYTES_IN_ALL - len)
+        return true;
+    (void)atomic_fetch_sub(&load->kept_bytes, len);
+    return false;
+}
+
+void kw_http_load_unkeep(struct kw_http_load *load, size_t len)
+{
+    (void)atomic_fetch_sub(&load->kept_bytes, len);
 }
 
 bool kw_http_load_charge(struct kw_http_load *load, size_t len)

@@ -15,6 +15,7 @@
 struct kw_http_load {
     _Atomic unsigned requests;
     _Atomic size_t body_bytes;
+    _Atomic size_t kept_bytes;
     size_t max_body_bytes; /**< of all bodies together */
     _Atomic bool stopping;
     pthread_mutex_t lock; /* with `idle`: waiting for `requests` to fall to 0 */
@@ -23,6 +24,9 @@ struct kw_http_load {
 
 /** Checks the limits that a server is to keep. @return 0 or -EINVAL with the one that is wrong. */
 int kw_http_limits_check(const struct kw_http_server_conf *conf, struct kw_err *err);
+
+/** Bound on the bodies of all connections together, from that of one. */
+size_t kw_http_limit_of_bodies(size_t max_body_bytes);
 
 /** Starts with nothing at hand, in zeroed memory. @param max_body_bytes of all bodies together. */
 void kw_http_load_init(struct kw_http_load *load, size_t max_body_bytes);
@@ -37,6 +41,12 @@ void kw_http_load_end(struct kw_http_load *load);
  * limit. */
 bool kw_http_load_charge(struct kw_http_load *load, size_t len);
 void kw_http_load_refund(struct kw_http_load *load, size_t len);
+
+/** Counts memory that a waiting connection would keep for its next request. @return false, and
+ * nothing is counted, where it is too much for one or for all: then it is to be freed. */
+bool kw_http_load_keep(struct kw_http_load *load, size_t len);
+/** The memory is in use again, or was freed. */
+void kw_http_load_unkeep(struct kw_http_load *load, size_t len);
 
 /** Waits until no request is at hand, at most so long. */
 void kw_http_load_wait_idle(struct kw_http_load *load, uint64_t timeout_ns);

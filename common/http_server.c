@@ -28,8 +28,8 @@
  * (on_head: framing and limits are checked, the route is found), body bytes come (on_body), it is
  * whole (on_end: the handler writes its answer). An answer of known size goes out with its head in
  * one sendmsg. Each connection owns a buffer for the body and one for the answer, which keep their
- * memory, so a steady stream of requests allocates nothing here; what grew beyond KEEP_BYTES is
- * given back after the request.
+ * memory, so a steady stream of requests allocates nothing here; what is large for one, or for all
+ * that wait together (http_load.c), is given back after the request.
  *
  * Where a request is refused before it was read whole the connection must end, but closing with
  * unread bytes resets it and the client would not see why: such sockets linger (http_watch.c),
@@ -42,16 +42,8 @@
  * response).
  */
 
-/* What a connection's buffers may hold on to between requests: names of 15 000 nodes fit (0.7 MB).
- */
-#define KEEP_BYTES (4u << 20)
-
 /* First reservation of a body; a client's Content-Length alone must not make us take more. */
 #define FIRST_BODY_BYTES (1u << 20)
-
-/* Bodies of all connections together, in bodies of the largest size: a few schedulers need no more,
- * and a crowd of clients must not take the memory of the machine. */
-#define BODIES_AT_ONCE 8
 
 #define STOP_NS (5 * KW_NS_PER_S)
 
@@ -83,6 +75,7 @@ struct connection {
     bool cut;        /* answered before the request was read: linger */
     size_t received; /* bytes of the body so far, kept or not */
     size_t charged;  /* of them, what body_bytes counts */
+    size_t kept;     /* between requests: memory of the buffers, as kept_bytes counts it */
     enum stage stage;
     unsigned status; /* 200, or what to refuse with once the body is passed over */
     const struct kw_http_route *route;
@@ -100,6 +93,12 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
 static void enter_phase(struct connection *c)
 {
     atomic_store_explicit(&c->peer.phase_ns, kw_now_ns(), memory_order_relaxed);
+}
+
+static void use_kept(struct connection *c)
+{
+    kw_http_load_unkeep(&c->server->load, c->kept);
+    c->kept = 0;
 }
 
 static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, socklen_t len)
@@ -143,6 +142,7 @@ static void connection_closed(struct kw_http_server *server, void **context)
     kw_http_watch_remove(server->watch, &c->peer);
     if (c->cut || (ioctl(c->peer.fd, FIONREAD, &unread) == 0 && unread > 0))
         kw_http_watch_linger(server->watch, c->peer.fd);
+    use_kept(c);
     kw_buf_free(&c->body);
     kw_buf_free(&c->answer);
     free(c);
@@ -175,12 +175,14 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *mhd
     return NULL;
 }
 
-static void trim(struct kw_buf *buf)
+static void keep_or_free(struct connection *c, struct kw_buf *buf)
 {
-    if (buf->cap > KEEP_BYTES)
+    if (buf->cap == 0 || !kw_http_load_keep(&c->server->load, buf->cap)) {
         kw_buf_free(buf);
-    else
-        kw_buf_reset(buf);
+        return;
+    }
+    c->kept += buf->cap;
+    kw_buf_reset(buf);
 }
 
 /* The answer is out, or the request was given up. */
@@ -194,8 +196,9 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **request,
     (void)code;
     if (c == NULL)
         return;
-    trim(&c->body);
-    trim(&c->answer);
+    use_kept(c); /* a request given up at its head has not done so */
+    keep_or_free(c, &c->body);
+    keep_or_free(c, &c->answer);
     kw_http_load_refund(&server->load, c->charged);
     c->charged = 0;
     enter_phase(c);
@@ -283,6 +286,7 @@ static enum MHD_Result on_head(struct connection *c, struct MHD_Connection *mhd,
     c->stage = STAGE_BODY;
     c->received = 0;
     kw_http_load_begin(&c->server->load);
+    use_kept(c);
     kw_buf_reset(&c->body);
     kw_buf_reset(&c->answer);
     refused = check_head(c, mhd, method, version, &length);
@@ -428,9 +432,7 @@ int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_
     server->max_connections = conf->max_connections;
     server->in_place = kw_http_layout_is_known(MHD_get_version());
     kw_http_load_init(&server->peers, 0);
-    kw_http_load_init(&server->load, conf->max_body_bytes > SIZE_MAX / BODIES_AT_ONCE
-                                         ? SIZE_MAX
-                                         : conf->max_body_bytes * BODIES_AT_ONCE);
+    kw_http_load_init(&server->load, kw_http_limit_of_bodies(conf->max_body_bytes));
     rc = kw_http_routes_copy(conf->routes, conf->n_routes, &server->routes);
     if (rc < 0)
         return kw_err_set(err, rc, "out of memory");

@@ -317,6 +317,49 @@ static void test_slow_senders_are_ended(void **state)
     kw_http_server_free(&server);
 }
 
+/* Whether a request on a connection of its own is answered; the connection stays open. */
+static int try_request(const struct kw_http_server *server)
+{
+    int fd = kwt_http_dial(server);
+    char line[16] = "";
+
+    kwt_http_send(fd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 34);
+    if (recv(fd, line, 12, MSG_WAITALL) == 12 && strncmp(line, "HTTP/1.1 200", 12) == 0)
+        return fd;
+    (void)close(fd);
+    return -1;
+}
+
+/* A client that asks for 64 MB and reads none of it: others are served by the same thread, and its
+ * place (one of two) gets free once its time is over. */
+static void test_slow_readers_are_ended(void **state)
+{
+    struct kw_http_server *server = kwt_http_start("127.0.0.1:0", 1, 2, 2, NULL);
+    int slow = kwt_http_dial(server);
+    int fds[2] = {-1, -1};
+
+    (void)state;
+    for (unsigned i = 0; i < 64; i++)
+        kwt_http_send(slow, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n", 32);
+    for (unsigned i = 0; i < 20; i++) {
+        kwt_http_check(server, "GET /healthz HTTP/1.0\r\n\r\n", "200", "GET /healthz 0:");
+        (void)poll(NULL, 0, 5);
+    }
+    for (unsigned i = 0; i < 400 && fds[1] < 0; i++) {
+        for (size_t at = 0; at < KW_ARRAY_SIZE(fds); at++) {
+            if (fds[at] >= 0)
+                (void)close(fds[at]); /* idle for too long by now */
+            fds[at] = try_request(server);
+        }
+        (void)poll(NULL, 0, 50);
+    }
+    assert_true(fds[0] >= 0 && fds[1] >= 0);
+    for (size_t at = 0; at < KW_ARRAY_SIZE(fds); at++)
+        (void)close(fds[at]);
+    (void)close(slow);
+    kw_http_server_free(&server);
+}
+
 /* Bodies that are begun and never ended, until no more are taken; then all of them let go. */
 static void test_a_crowd_of_bodies_is_bounded(void **state)
 {
@@ -371,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_thousands_of_connections),
         cmocka_unit_test(test_connection_limit),
         cmocka_unit_test(test_slow_senders_are_ended),
+        cmocka_unit_test(test_slow_readers_are_ended),
         cmocka_unit_test(test_a_crowd_of_bodies_is_bounded),
     };
 

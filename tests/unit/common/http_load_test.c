@@ -16,6 +16,31 @@ static void test_bodies_are_bounded_together(void **state)
     kw_http_load_destroy(&load);
 }
 
+static void test_kept_memory_is_bounded(void **state)
+{
+    const size_t one = (size_t)4 << 20;
+    struct kw_http_load load = {0};
+    unsigned kept = 0;
+
+    (void)state;
+    kw_http_load_init(&load, 100);
+    assert_false(kw_http_load_keep(&load, one + 1));
+    while (kept < 1000 && kw_http_load_keep(&load, one))
+        kept++;
+    assert_int_equal(kept, 16);
+    assert_false(kw_http_load_keep(&load, 1));
+    kw_http_load_unkeep(&load, one);
+    assert_true(kw_http_load_keep(&load, 1));
+    kw_http_load_destroy(&load);
+}
+
+static void test_limit_of_bodies_does_not_wrap(void **state)
+{
+    (void)state;
+    assert_int_equal(kw_http_limit_of_bodies(1000), 8000);
+    assert_true(kw_http_limit_of_bodies(SIZE_MAX / 2) == SIZE_MAX);
+}
+
 static void test_waiting_ends_when_idle_or_too_long(void **state)
 {
     struct kw_http_load load = {0};
@@ -33,6 +58,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bodies_are_bounded_together),
+        cmocka_unit_test(test_kept_memory_is_bounded),
+        cmocka_unit_test(test_limit_of_bodies_does_not_wrap),
         cmocka_unit_test(test_waiting_ends_when_idle_or_too_long),
     };
 
