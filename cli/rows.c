@@ -118,6 +118,14 @@ static void add_advice(struct cli_row *row, const struct kw_advice *advice)
     }
 }
 
+/** A bare cgroup is known by its path: many are called "system" or "c0". */
+static const char *name_of(const struct kw_pod_record *pod)
+{
+    if (pod->kind == KW_WORKLOAD_CGROUP && pod->id[0] == '/' && pod->id[1] != '\0')
+        return pod->id + 1;
+    return pod->name[0] != '\0' ? pod->name : pod->id;
+}
+
 static struct cli_row make_row(const struct kw_pod_record *pod, const struct kw_pod_record *old,
                                int64_t since_ms)
 {
@@ -126,7 +134,7 @@ static struct cli_row make_row(const struct kw_pod_record *pod, const struct kw_
     uint64_t active_uj = grown(pod->active_uj, old != NULL ? old->active_uj : 0);
 
     return (struct cli_row){
-        .name = pod->name[0] != '\0' ? pod->name : pod->id,
+        .name = name_of(pod),
         .namespace_ = pod->namespace_,
         .kind = kw_workload_kind_names[pod->kind],
         .id = pod->id,

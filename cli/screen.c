@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/text.h"
+#include "common/cleanup.h"
 #include "common/num.h"
 
 #define COLUMNS_LEAST   40
@@ -51,17 +52,6 @@ struct cli_table_style cli_screen_style(const struct cli_screen *screen)
     return style;
 }
 
-unsigned cli_screen_rows(const struct cli_screen *screen, unsigned other_lines)
-{
-    unsigned columns, rows;
-
-    if (!screen->live)
-        return 0;
-    terminal_size(screen, &columns, &rows);
-    /* one more for the line of the cursor */
-    return rows > other_lines + 4 ? rows - other_lines - 1 : 3;
-}
-
 void cli_screen_say(struct cli_screen *screen, const char *text)
 {
     size_t len = strlen(text), kept = strlen(screen->news);
@@ -84,6 +74,7 @@ void cli_screen_say(struct cli_screen *screen, const char *text)
     }
     memcpy(screen->news + kept, text, len);
     memcpy(screen->news + kept + len, "\n", 2);
+    screen->dirty = true;
 }
 
 /** Last lines of the news that a small window shows. */
@@ -119,6 +110,44 @@ static unsigned lines_of(const char *text, unsigned columns)
     return lines;
 }
 
+unsigned cli_screen_lines(const struct cli_screen *screen, const char *text)
+{
+    unsigned columns, rows;
+
+    terminal_size(screen, &columns, &rows);
+    return lines_of(text, columns);
+}
+
+unsigned cli_screen_rows(const struct cli_screen *screen, unsigned other_lines)
+{
+    unsigned columns, rows;
+
+    if (!screen->live)
+        return 0;
+    terminal_size(screen, &columns, &rows);
+    other_lines += lines_of(latest_news(screen), columns);
+    /* one more for the line of the cursor */
+    return rows > other_lines + 4 ? rows - other_lines - 1 : 3;
+}
+
+/** Length of the part of a text that fits on the terminal beside the line of the cursor. */
+static size_t fitting(const char *text, unsigned columns, unsigned rows)
+{
+    unsigned lines = 0;
+    size_t at = 0;
+
+    while (text[at] != '\0') {
+        kw_cleanup_free char *line = strndup(text + at, strcspn(text + at, "\n") + 1);
+        if (line == NULL)
+            break;
+        lines += lines_of(line, columns);
+        if (lines > rows - 1)
+            break;
+        at += strlen(line);
+    }
+    return at;
+}
+
 void cli_screen_draw(struct cli_screen *screen, struct kw_buf *buf)
 {
     FILE *out = screen->io->out;
@@ -132,19 +161,34 @@ void cli_screen_draw(struct cli_screen *screen, struct kw_buf *buf)
         unsigned columns, rows;
         terminal_size(screen, &columns, &rows);
         (void)kw_buf_adds(buf, latest_news(screen));
-        if (screen->drawn_lines > 0)
-            (void)fprintf(out, "\033[%uA\r",
-                          screen->drawn_lines < rows ? screen->drawn_lines : rows - 1);
+        const char *text = buf->data != NULL ? buf->data : "";
+        size_t len = fitting(text, columns, rows > 1 ? rows : 2);
+        bool resized = screen->drawn_columns != columns || screen->drawn_rows != rows;
+        if (screen->drawn_lines > 0 && resized) /* the terminal broke the lines anew */
+            (void)fputs("\033[H", out);
+        else if (screen->drawn_lines > 0)
+            (void)fprintf(out, "\033[%uA\r", screen->drawn_lines);
         (void)fputs("\033[J", out);
-        (void)fwrite(buf->data != NULL ? buf->data : "", 1, buf->len, out);
-        screen->drawn_lines = lines_of(buf->data != NULL ? buf->data : "", columns);
+        (void)fwrite(text, 1, len, out);
+        if (buf->data != NULL)
+            buf->data[len] = '\0';
+        screen->drawn_lines = lines_of(text, columns);
+        screen->drawn_columns = columns;
+        screen->drawn_rows = rows;
+        screen->dirty = false;
     }
     (void)fflush(out);
     kw_buf_reset(buf);
 }
 
+void cli_screen_restart(struct cli_screen *screen)
+{
+    screen->drawn_lines = 0;
+}
+
 void cli_screen_leave(struct cli_screen *screen)
 {
     screen->live = false;
+    screen->dirty = false;
     screen->drawn_lines = 0;
 }

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "api/quantity.h"
 #include "cli/text.h"
@@ -279,6 +280,35 @@ void cli_table_summary(struct kw_buf *out, const struct cli_summary *summary,
         add_piece(out, &line, style, "Watts are estimated: no power meter (kwatt check).");
     end_line(out, &line, style);
     kw_buf_free(&line);
+}
+
+/** Whether the system hides what draws the power: 9 tenths of the CPU time or more, and enough of
+ * it to be more than the kernel's own work. */
+static bool hidden_in_system(const struct cli_row *rows, size_t n)
+{
+    uint64_t system_mcpu = 0, all_mcpu = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        all_mcpu += rows[i].used_mcpu;
+        if (strcmp(rows[i].kind, "system") == 0)
+            system_mcpu += rows[i].used_mcpu;
+    }
+    return n == 1 || (system_mcpu >= 50 && system_mcpu >= all_mcpu - all_mcpu / 10);
+}
+
+void cli_table_hint(struct kw_buf *out, const struct cli_row *rows, size_t n, const char *example,
+                    const struct cli_table_style *style)
+{
+    struct kw_buf text = {0};
+
+    if (!hidden_in_system(rows, n))
+        return;
+    (void)kw_buf_addf(&text,
+                      "Programs without a cgroup of their own count as system. To see one by name: "
+                      "%s",
+                      example);
+    cli_text_wrap(out, text.data != NULL ? text.data : "", style->columns);
+    kw_buf_free(&text);
 }
 
 /** What a node's line says of its meter. */

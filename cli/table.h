@@ -28,6 +28,13 @@ void cli_table_summary(struct kw_buf *out, const struct cli_summary *summary,
 void cli_table_workloads(struct kw_buf *out, const struct cli_row *rows, size_t n,
                          const struct cli_table_style *style);
 
+/**
+ * What to do where next to nothing has a cgroup of its own, so that the table tells little.
+ * @param example how a program gets one on this machine. Adds nothing where workloads are seen.
+ */
+void cli_table_hint(struct kw_buf *out, const struct cli_row *rows, size_t n, const char *example,
+                    const struct cli_table_style *style);
+
 /** One node of a cluster. */
 struct cli_node_line {
     struct cli_summary summary;

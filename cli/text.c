@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/cleanup.h"
+
 /** One character of a text. */
 struct glyph {
     unsigned bytes;   /**< of the input */
@@ -87,6 +89,45 @@ static unsigned add_columns(struct kw_buf *out, const char *text, unsigned colum
 void cli_text_add(struct kw_buf *out, const char *text)
 {
     (void)add_columns(out, text, UINT32_MAX / 2);
+}
+
+void cli_text_wrap(struct kw_buf *out, const char *text, unsigned columns)
+{
+    unsigned used = 0;
+
+    while (*text != '\0') {
+        size_t len = strcspn(text, " ");
+        kw_cleanup_free char *word = strndup(text, len);
+        if (word == NULL)
+            break;
+        unsigned width = cli_text_width(word);
+        if (used > 0 && used + 1 + width > columns) {
+            (void)kw_buf_add(out, "\n", 1);
+            used = 0;
+        }
+        if (used > 0)
+            (void)kw_buf_add(out, " ", 1);
+        used += (used > 0) + width;
+        for (const char *rest = word; *rest != '\0';) {
+            size_t bytes = 0;
+            unsigned line = 0;
+            for (struct glyph glyph; rest[bytes] != '\0'; bytes += glyph.bytes) {
+                glyph = next_glyph(rest + bytes);
+                if (line > 0 && line + glyph.columns > columns)
+                    break;
+                (void)kw_buf_add(out, glyph.shown ? rest + bytes : "?",
+                                 glyph.shown ? glyph.bytes : 1);
+                line += glyph.columns;
+            }
+            rest += bytes;
+            if (*rest != '\0')
+                (void)kw_buf_add(out, "\n", 1);
+            if (width > columns)
+                used = line;
+        }
+        text += len + (text[len] == ' ');
+    }
+    (void)kw_buf_add(out, "\n", 1);
 }
 
 /** Where the last `columns` columns of a text begin. */

@@ -37,3 +37,7 @@ void cli_text_joules(char out[CLI_NUMBER_MAX], uint64_t uj);
 
 /** "512", "12.3Ki", "456Mi", "1.25Gi". */
 void cli_text_bytes(char out[CLI_NUMBER_MAX], uint64_t bytes);
+
+/** Appends `text` broken at blanks into lines of at most `columns` (a longer word is broken, too),
+ * each ended by a newline. Characters as cli_text_add writes them. */
+void cli_text_wrap(struct kw_buf *out, const char *text, unsigned columns);

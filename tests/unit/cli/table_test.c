@@ -206,6 +206,50 @@ static void rows_beyond_the_limit_are_counted(void **state)
     kw_buf_free(&out);
 }
 
+static void a_table_that_hides_all_in_the_system_says_what_to_do(void **state)
+{
+    (void)state;
+    struct cli_row rows[] = {{.name = "s", .namespace_ = "", .kind = "system", .id = ""},
+                             {.name = "a", .namespace_ = "", .kind = "unit", .id = "a"}};
+    static const struct {
+        size_t n;
+        uint64_t system_mcpu, other_mcpu;
+        bool hint;
+    } cases[] = {{1, 0, 0, true},      {2, 1000, 10, true},   {2, 900, 100, true},
+                 {2, 899, 101, false}, {2, 49, 0, false},     {2, 0, 0, false},
+                 {2, 50, 0, true},     {2, 2000, 1900, false}};
+    struct cli_table_style style = {.columns = 60};
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct kw_buf out = {0};
+        rows[0].used_mcpu = cases[i].system_mcpu;
+        rows[1].used_mcpu = cases[i].other_mcpu;
+        cli_table_hint(&out, rows, cases[i].n, "systemd-run --scope PROGRAM", &style);
+        assert_int_equal(out.len > 0, cases[i].hint);
+        if (cases[i].hint)
+            assert_int_equal(check_lines(out.data, 60), 2);
+        kw_buf_free(&out);
+    }
+}
+
+static void a_bare_cgroup_is_shown_by_its_path(void **state)
+{
+    (void)state;
+    struct kw_node_view before, after;
+    kw_cleanup_free struct cli_row *rows = NULL;
+    size_t n = 0;
+
+    make_views(&before, &after);
+    after.pods[0].kind = KW_WORKLOAD_CGROUP;
+    free(after.pods[0].id);
+    after.pods[0].id = strdup("/node1/system");
+    assert_int_equal(cli_rows_make(&after, NULL, NULL, 0, &rows, &n), 0);
+    assert_string_equal(rows[0].name, "node1/system");
+    assert_string_equal(rows[1].name, "/b");
+    kw_node_view_clear(&before);
+    kw_node_view_clear(&after);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +258,8 @@ int main(void)
         cmocka_unit_test(sorts_by_each_column),
         cmocka_unit_test(every_width_holds_its_lines),
         cmocka_unit_test(rows_beyond_the_limit_are_counted),
+        cmocka_unit_test(a_table_that_hides_all_in_the_system_says_what_to_do),
+        cmocka_unit_test(a_bare_cgroup_is_shown_by_its_path),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,6 +80,27 @@ static void numbers_are_short(void **state)
     assert_string_equal(out, "2.50");
 }
 
+static void paragraphs_are_broken_at_blanks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *broken;
+    } rows[] = {
+        {"", "\n"},
+        {"one two", "one two\n"},
+        {"one two three four", "one two\nthree four\n"},
+        {"a 123456789012345678901234 b", "a\n1234567890\n1234567890\n1234 b\n"},
+        {"\033[2J evil", "?[2J evil\n"},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        struct kw_buf out = {0};
+        cli_text_wrap(&out, rows[i].text, 10);
+        assert_string_equal(out.data, rows[i].broken);
+        kw_buf_free(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -87,6 +108,7 @@ int main(void)
         cmocka_unit_test(wide_characters_take_two_columns),
         cmocka_unit_test(what_moves_the_cursor_is_not_shown),
         cmocka_unit_test(numbers_are_short),
+        cmocka_unit_test(paragraphs_are_broken_at_blanks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
