@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "cli/spawn.h"
 #include "cli/text.h"
@@ -50,9 +51,8 @@ int cli_child_start(struct cli_child *child, uint64_t now_ns, struct kw_err *err
     child->restart_at_ns = 0;
     kw_cleanup_close int log_fd =
         open(child->log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (log_fd < 0)
-        return kw_err_set(err, -errno, "cannot open the log %.200s: %m", child->log_path);
-    child->log_from_bytes = lseek(log_fd, 0, SEEK_END);
+    /* a full disk is no reason not to measure: then it runs without a log */
+    child->log_from_bytes = log_fd >= 0 ? lseek(log_fd, 0, SEEK_END) : 0;
     rc = cli_spawn(child->argv, child->envp, log_fd, log_fd, &child->pid);
     if (rc < 0) {
         child->pid = 0;
@@ -76,6 +76,12 @@ uint64_t cli_child_ended(struct cli_child *child, uint64_t now_ns)
         child->backoff_ns = CLI_BACKOFF_LAST_NS;
     child->restart_at_ns = now_ns + child->backoff_ns;
     return lived_ns;
+}
+
+bool cli_child_refused(const struct cli_child *child)
+{
+    return child->pid == 0 && child->starts > 0 && WIFEXITED(child->last_status) &&
+           WEXITSTATUS(child->last_status) == 2;
 }
 
 void cli_child_bound_log(const struct cli_child *child)

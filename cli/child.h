@@ -48,6 +48,9 @@ int cli_child_start(struct cli_child *child, uint64_t now_ns, struct kw_err *err
 /** Takes note of its end: sets when to start it again. @return how long it lived. */
 uint64_t cli_child_ended(struct cli_child *child, uint64_t now_ns);
 
+/** Whether it last ended with status 2, which is how our programs refuse their options. */
+bool cli_child_refused(const struct cli_child *child);
+
 /** Cuts a log that grew too long to its last part. */
 void cli_child_bound_log(const struct cli_child *child);
 

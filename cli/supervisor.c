@@ -72,8 +72,13 @@ void cli_supervisor_reap(struct cli_supervisor *supervisor, uint64_t now_ns)
             continue;
         }
         describe_end(&text, child, status);
-        (void)kw_buf_addf(&text, " after %" PRIu64 " s; starting it again in %" PRIu64 " s",
-                          lived_ns / KW_NS_PER_S, child->backoff_ns / KW_NS_PER_S);
+        if (cli_child_refused(child)) {
+            child->restart_at_ns = 0;
+            (void)kw_buf_adds(&text, ": it refuses its options, and is not started again");
+        } else {
+            (void)kw_buf_addf(&text, " after %" PRIu64 " s; starting it again in %" PRIu64 " s",
+                              lived_ns / KW_NS_PER_S, child->backoff_ns / KW_NS_PER_S);
+        }
         if (lived_ns < EARLY_NS && WIFEXITED(status)) {
             (void)kw_buf_addf(&text, "; the last lines of %s:\n", child->log_path);
             cli_child_log_tail(child, LOG_LINES, "    ", &text);

@@ -112,6 +112,27 @@ static void stopping_asks_and_then_kills(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
+static void who_refuses_its_options_is_not_started_again(void **state)
+{
+    (void)state;
+    struct said said = {{0}};
+    struct cli_supervisor supervisor = {.say = say, .user = &said};
+    struct kw_err err = {0};
+
+    /* and without a log, as on a full disk */
+    add(&supervisor, "/nonexistent", "exit 2");
+    struct cli_child *child = &supervisor.children[0];
+    assert_int_equal(cli_supervisor_start(&supervisor, child, 1, &err), 0);
+    assert_false(cli_child_refused(child));
+    wait_for_end(child->pid);
+    cli_supervisor_reap(&supervisor, 2);
+    assert_true(cli_child_refused(child));
+    assert_non_null(strstr(said.text, "refuses its options"));
+    cli_supervisor_tick(&supervisor, UINT64_C(99000000000));
+    assert_int_equal(child->pid, 0);
+    cli_supervisor_clear(&supervisor);
+}
+
 static void logs_are_bounded(void **state)
 {
     (void)state;
@@ -161,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(early_death_shows_the_log_and_backs_off),
         cmocka_unit_test(stopping_asks_and_then_kills),
+        cmocka_unit_test(who_refuses_its_options_is_not_started_again),
         cmocka_unit_test(logs_are_bounded),
         cmocka_unit_test(output_is_captured_within_its_limits),
     };
