@@ -37,6 +37,20 @@ int cli_state_default_dir(const struct cli_io *io, char *out, size_t size)
     return len >= 0 && (size_t)len < size ? 0 : -ENAMETOOLONG;
 }
 
+int cli_state_fallback_dir(const char *dir, unsigned n, char *out, size_t size)
+{
+    static const char *const parents[] = {"/dev/shm", "/tmp"};
+    uint32_t hash = 2166136261; /* FNV-1a: the same folder by kwatt up and by kwatt top */
+    int len;
+
+    if (n >= KW_ARRAY_SIZE(parents))
+        return -ENOENT;
+    for (const char *c = dir; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619;
+    len = snprintf(out, size, "%s/kwatt-%u-%08x", parents[n], geteuid(), hash);
+    return len >= 0 && (size_t)len < size ? 0 : -ENAMETOOLONG;
+}
+
 int cli_state_prepare(const char *dir, struct kw_err *err)
 {
     struct stat status;
@@ -84,6 +98,11 @@ int cli_state_lock(const char *dir, int *ret_fd, struct cli_running *ret_other, 
     if (fd < 0)
         return write_failed(-errno, err, dir);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        const struct cli_running this_one = {.pid = getpid()};
+        int rc = cli_state_announce(fd, &this_one, err);
+        /* a disk may be full and still make an empty file: that shows here */
+        if (rc < 0)
+            return write_failed(rc, err, dir);
         *ret_fd = KW_TAKE_FD(fd);
         return 0;
     }
@@ -101,6 +120,7 @@ int cli_state_announce(int fd, const struct cli_running *running, struct kw_err 
     struct kw_buf text = {0};
     int rc = 0;
 
+    errno = 0;
     (void)kw_buf_addf(&text, "pid=%d\nagent=%s\nextender=%s\nrecommender=%s\nredis=%s\nnode=%s\n",
                       (int)running->pid, running->agent, running->extender, running->recommender,
                       running->redis, running->node);

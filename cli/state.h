@@ -39,6 +39,13 @@ int cli_state_prepare(const char *dir, struct kw_err *err);
  */
 int cli_state_lock(const char *dir, int *ret_fd, struct cli_running *ret_other, struct kw_err *err);
 
+/**
+ * Folder that is used where the one asked for cannot be written (full, read-only, not permitted):
+ * /dev/shm/kwatt-UID-N, then /tmp/kwatt-UID-N, where N stands for the folder asked for.
+ * @param n 0, 1: first and second choice. @return 0; -ENOENT no further choice; -ENAMETOOLONG.
+ */
+int cli_state_fallback_dir(const char *dir, unsigned n, char *out, size_t size);
+
 /** Writes what runs into the lock file. @return 0 or -errno. */
 int cli_state_announce(int fd, const struct cli_running *running, struct kw_err *err);
 

@@ -19,6 +19,7 @@
 #include "cli/screen.h"
 #include "cli/source.h"
 #include "cli/state.h"
+#include "cli/text.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/conf.h"
@@ -49,6 +50,7 @@ struct top {
     struct kw_redis *redis;
     struct kw_http_client *agent;
     char agent_name[300]; /**< for messages */
+    char problem[512];    /**< why the last reading failed; "" it did not */
     struct reading now, before;
 };
 
@@ -148,6 +150,19 @@ static void reading_clear(struct reading *reading)
     *reading = (struct reading){0};
 }
 
+/** The kwatt up of a state folder, or of the one that it took instead. */
+static void find_running(const char *dir, struct cli_running *ret)
+{
+    char other[PATH_MAX];
+
+    if (cli_state_find(dir, ret) == 0)
+        return;
+    for (unsigned n = 0; cli_state_fallback_dir(dir, n, other, sizeof(other)) == 0; n++) {
+        if (cli_state_find(other, ret) == 0)
+            return;
+    }
+}
+
 /** Sets up Redis or the agent to ask. */
 static int open_source(struct top *top, struct kw_err *err)
 {
@@ -169,7 +184,8 @@ static int open_source(struct top *top, struct kw_err *err)
             (void)snprintf(dir, sizeof(dir), "%s", settings->state_dir);
         else
             (void)cli_state_default_dir(top->io, dir, sizeof(dir));
-        if (cli_state_find(dir, &running) == 0 && running.agent[0] != '\0')
+        find_running(dir, &running);
+        if (running.agent[0] != '\0')
             agent = running.agent;
         else
             agent = DEFAULT_AGENT;
@@ -277,6 +293,19 @@ static const struct kw_node_view *earlier(const struct top *top, const struct kw
     return NULL;
 }
 
+static void add_problem(const struct top *top, struct kw_buf *out,
+                        const struct cli_table_style *style)
+{
+    kw_cleanup_free char *text = NULL;
+
+    if (top->problem[0] == '\0')
+        return;
+    if (asprintf(&text, "The table is an old one: %s", top->problem) < 0)
+        text = NULL;
+    else
+        cli_text_wrap(out, text, style->columns);
+}
+
 static int show_workloads(struct top *top)
 {
     const struct kw_node_view *view = &top->now.views[0], *before = earlier(top, view);
@@ -295,6 +324,7 @@ static int show_workloads(struct top *top)
     if (before == NULL)
         (void)kw_buf_adds(&text, "(watts and cores are means since the agent's start)\n");
     cli_table_workloads(&text, table, n, &style);
+    add_problem(top, &text, &style);
     cli_screen_draw(&top->screen, &text);
     kw_buf_free(&text);
     free(table);
@@ -340,6 +370,7 @@ static int show_nodes(struct top *top)
     if (top->now.n > 1)
         qsort_r(lines, top->now.n, sizeof(*lines), compare_nodes, &sort);
     cli_table_nodes(&text, lines, top->now.n, &style);
+    add_problem(top, &text, &style);
     cli_screen_draw(&top->screen, &text);
     kw_buf_free(&text);
     return 0;
@@ -386,6 +417,9 @@ static int run(struct top *top, struct kw_err *err)
     cli_screen_init(&top->screen, top->io, !once);
     while (rc == 0) {
         rc = read_all(top, err);
+        (void)snprintf(top->problem, sizeof(top->problem), "%.511s", rc < 0 ? err->text : "");
+        if (rc < 0 && !once && top->now.n > 0)
+            rc = 0; /* the last table stands until the agent or Redis is back */
         if (rc == -EAGAIN && !once)
             rc = 0; /* an agent that just started */
         else if (rc == 0 && show(top) < 0)

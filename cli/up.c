@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -49,6 +48,12 @@ static void on_signal(void *user, int signal_number)
         }
         return;
     }
+    if (signal_number == SIGCONT || signal_number == SIGWINCH) {
+        if (signal_number == SIGCONT)
+            cli_screen_restart(&up->screen); /* the shell wrote below the last table */
+        cli_up_redraw(up);
+        return;
+    }
     if (!up->supervisor.stopping && up->settings.for_ns == 0)
         up->done = true; /* interrupted on purpose: the last table stands, nothing to print */
     cli_screen_leave(&up->screen);
@@ -64,9 +69,7 @@ static bool hopeless(const struct cli_up *up)
 
     if (up->has_view || agent == NULL || agent->pid != 0 || agent->starts == 0)
         return false;
-    /* status 2: it refused its arguments */
-    bool refused = WIFEXITED(agent->last_status) && WEXITSTATUS(agent->last_status) == 2;
-    return refused || (up->settings.json && agent->starts >= HOPELESS_STARTS);
+    return cli_child_refused(agent) || (up->settings.json && agent->starts >= HOPELESS_STARTS);
 }
 
 /** How long until the agent is asked again: a new sample is to be seen within a second; each tick
@@ -95,6 +98,8 @@ static void on_tick(void *user, uint64_t expirations)
         up->next_read_ns = now_ns + read_interval_ns(up) - TICK_NS / 2;
         cli_up_refresh(up);
     }
+    if (up->screen.dirty)
+        cli_up_redraw(up);
     if (hopeless(up) || cli_up_time_is_over(up, kw_now_ns()))
         begin_stop(up);
 }
@@ -108,7 +113,7 @@ static void say(void *user, const char *text)
 
 static int run(struct cli_up *up, struct kw_err *err)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, 0};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH, SIGCONT, 0};
     struct kw_source *signal_source = NULL, *tick_source = NULL;
     int rc = kw_loop_new(&up->loop);
 
@@ -166,7 +171,7 @@ int cli_up(const struct cli_io *io, int argc, char **argv)
     rc = run(&up, &err);
     if (rc < 0) {
         (void)fprintf(io->err, "kwatt up: %s\n", err.text);
-        up.exit_code = 1;
+        up.exit_code = rc == -EINVAL ? 2 : 1;
     }
     up_clear(&up);
     return up.exit_code;

@@ -59,7 +59,10 @@ struct cli_up {
     bool has_view, has_before;
     struct kw_node_view view, before;
     struct cli_advices advices;
-    char problem[512]; /**< why there is no view; "" none */
+    uint64_t view_ns;        /**< when the view came */
+    char problem[512];       /**< why there is no newer view; "" none */
+    char redis_problem[256]; /**< why Redis gave no advices; "" none */
+    bool problem_said;
     int exit_code;
     bool done; /**< the result was printed, or never will be */
 };
@@ -73,6 +76,9 @@ void cli_up_start_programs(struct cli_up *up, uint64_t now_ns);
 
 /** Reads the agent's view and the advices, and shows them. */
 void cli_up_refresh(struct cli_up *up);
+
+/** Draws the live table again: another window, news, or an agent that is silent. */
+void cli_up_redraw(struct cli_up *up);
 
 /** Whether the time of --for is over. */
 bool cli_up_time_is_over(const struct cli_up *up, uint64_t now_ns);

@@ -39,14 +39,14 @@ static int copy_environment(struct cli_up *up)
     return 0;
 }
 
-static int lock_folder(struct cli_up *up, struct kw_err *err)
+static int lock_folder(struct cli_up *up, const char *dir, struct kw_err *err)
 {
     struct cli_running other = {0};
-    int rc = cli_state_prepare(up->dir, err);
+    int rc = cli_state_prepare(dir, err);
 
     if (rc < 0)
         return rc;
-    rc = cli_state_lock(up->dir, &up->lock_fd, &other, err);
+    rc = cli_state_lock(dir, &up->lock_fd, &other, err);
     if (rc == -EBUSY && other.pid > 0)
         return kw_err_set(
             err, rc,
@@ -57,14 +57,74 @@ static int lock_folder(struct cli_up *up, struct kw_err *err)
     return rc;
 }
 
-static int take_port(struct cli_address *address, const char *text, const char *flag, char *out,
-                     struct kw_err *err)
+/** The folder asked for, as an absolute name. */
+static int name_folder(struct cli_up *up)
 {
+    char asked[PATH_MAX], here[PATH_MAX];
+    const char *dir = up->settings.state_dir;
+
+    if (dir == NULL)
+        return cli_state_default_dir(up->io, up->dir, sizeof(up->dir));
+    if (snprintf(asked, sizeof(asked), "%s", dir) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    if (asked[0] == '/' || asked[0] == '\0')
+        return snprintf(up->dir, sizeof(up->dir), "%s", asked) < PATH_MAX ? 0 : -ENAMETOOLONG;
+    /* Redis is given a URL and goes to a folder of its own: both need the whole path */
+    if (getcwd(here, sizeof(here)) == NULL)
+        return -errno;
+    return kw_path_join(up->dir, sizeof(up->dir), here, asked);
+}
+
+/** Takes the folder asked for, or another where that one cannot be written. */
+static int take_folder(struct cli_up *up, struct kw_err *err)
+{
+    char other[PATH_MAX], text[PATH_MAX + 1024];
+    int rc = name_folder(up);
+
+    if (rc < 0)
+        return kw_err_set(err, rc, "state folder: %s", strerrordesc_np(-rc));
+    rc = lock_folder(up, up->dir, err);
+    if (rc != -EROFS && rc != -ENOSPC && rc != -EDQUOT && rc != -EACCES)
+        return rc;
+    for (unsigned n = 0; cli_state_fallback_dir(up->dir, n, other, sizeof(other)) == 0; n++) {
+        struct kw_err other_err = {0};
+        int other_rc = lock_folder(up, other, &other_err);
+        if (other_rc == -EBUSY)
+            *err = other_err;
+        if (other_rc == -EBUSY)
+            return other_rc;
+        if (other_rc < 0)
+            continue;
+        (void)snprintf(text, sizeof(text), "%s. Going on with %s instead", err->text, other);
+        cli_screen_say(&up->screen, text);
+        (void)snprintf(up->dir, sizeof(up->dir), "%s", other);
+        return 0;
+    }
+    return rc;
+}
+
+static bool same_place(const struct cli_address *a, const struct cli_address *b)
+{
+    return a->unix_socket == b->unix_socket && a->port == b->port &&
+           strcmp(a->host, b->host) == 0 && (a->unix_socket || a->port != 0);
+}
+
+static int take_port(struct cli_up *up, struct cli_address *address, const char *text,
+                     const char *flag, char *out, struct kw_err *err)
+{
+    const struct cli_address *const all[] = {&up->agent_address, &up->extender_address,
+                                             &up->recommender_address};
     int rc = cli_address_parse(text, address, err);
 
     if (rc < 0) {
         (void)kw_err_wrap(err, "--%s", flag);
         return rc;
+    }
+    for (size_t i = 0; i < KW_ARRAY_SIZE(all); i++) {
+        if (all[i] != address && same_place(all[i], address))
+            return kw_err_set(err, -EINVAL,
+                              "--%s: %s is given to two of the programs; each needs its own", flag,
+                              text);
     }
     rc = cli_address_probe(address);
     if (rc == -EADDRINUSE)
@@ -82,14 +142,14 @@ static int take_port(struct cli_address *address, const char *text, const char *
 
 static int take_ports(struct cli_up *up, struct kw_err *err)
 {
-    int rc = take_port(&up->agent_address, up->settings.agent_listen, "agent-listen",
+    int rc = take_port(up, &up->agent_address, up->settings.agent_listen, "agent-listen",
                        up->running.agent, err);
 
     if (rc == 0)
-        rc = take_port(&up->extender_address, up->settings.extender_listen, "extender-listen",
+        rc = take_port(up, &up->extender_address, up->settings.extender_listen, "extender-listen",
                        up->running.extender, err);
     if (rc == 0)
-        rc = take_port(&up->recommender_address, up->settings.recommender_listen,
+        rc = take_port(up, &up->recommender_address, up->settings.recommender_listen,
                        "recommender-listen", up->running.recommender, err);
     return rc;
 }
@@ -158,7 +218,10 @@ static int prepare_redis(struct cli_up *up, struct kw_err *err)
     if (rc < 0)
         return kw_err_set(err, rc, "out of memory");
     (void)snprintf(up->running.redis, sizeof(up->running.redis), "%s", up->settings.redis_url);
-    return kw_redis_new(&conf, &up->redis_client, err);
+    rc = kw_redis_new(&conf, &up->redis_client, err);
+    if (rc < 0)
+        (void)kw_err_wrap(err, "--redis");
+    return rc;
 }
 
 static int add_option(struct cli_child *child, const char *flag, const char *value)
@@ -279,19 +342,29 @@ static int prepare_programs(struct cli_up *up, struct kw_err *err)
     return rc < 0 ? kw_err_set(err, rc, "out of memory") : 0;
 }
 
+/** A file that is not there now would be asked for again and again by the programs. */
+static int check_files(const struct cli_up_settings *settings, struct kw_err *err)
+{
+    const struct {
+        const char *flag, *path;
+    } files[] = {{"kubeconfig", settings->kubeconfig},
+                 {"redis-password-file", settings->redis_password_file}};
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(files); i++) {
+        if (files[i].path != NULL && access(files[i].path, R_OK) < 0)
+            return kw_err_set(err, -EINVAL, "--%s: cannot read \"%.200s\": %m", files[i].flag,
+                              files[i].path);
+    }
+    return 0;
+}
+
 int cli_up_prepare(struct cli_up *up, struct kw_err *err)
 {
     int rc;
 
-    if (up->settings.state_dir != NULL)
-        rc = snprintf(up->dir, sizeof(up->dir), "%s", up->settings.state_dir) < PATH_MAX
-                 ? 0
-                 : -ENAMETOOLONG;
-    else
-        rc = cli_state_default_dir(up->io, up->dir, sizeof(up->dir));
-    if (rc < 0)
-        return kw_err_set(err, rc, "the state folder's name is too long");
-    rc = lock_folder(up, err);
+    rc = check_files(&up->settings, err);
+    if (rc == 0)
+        rc = take_folder(up, err);
     if (rc == 0)
         rc = take_ports(up, err);
     if (rc == 0 && copy_environment(up) < 0)

@@ -80,6 +80,10 @@ class UpTest(unittest.TestCase):
     def command(self, *options, state=None):
         return [str(KWATT), "up", "--state-dir", str(state or self.state), *FREE_PORTS, *options]
 
+    def run_up(self, *options, **more):
+        return subprocess.run(self.command(*options), **{"env": self.env, "text": True, "capture_output": True,
+                                                         "timeout": PATIENCE_S, "check": False, **more})
+
     def start(self, *options, env=None):
         with open(self.folder / "out", "wb") as out, open(self.folder / "err", "wb") as err:
             up = subprocess.Popen(self.command(*options), env=env or self.env, stdin=subprocess.DEVNULL, stdout=out,
@@ -282,20 +286,21 @@ class UpTest(unittest.TestCase):
                     ballast.write(b"x" * 4096)
             except OSError:
                 pass
-        done = subprocess.run(self.command("--for", "1s", "--json"), env=self.env, text=True, capture_output=True,
-                              timeout=PATIENCE_S, check=False)
-        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
-        self.assertIn("No space left", done.stderr)
-        subprocess.run(["mount", "-o", "remount,ro", self.state], check=True)
-        done = subprocess.run(self.command("--for", "1s", "--json"), env=self.env, text=True, capture_output=True,
-                              timeout=PATIENCE_S, check=False)
-        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
-        self.assertIn("Read-only file system", done.stderr)
-        self.assertIn("--state-dir", done.stderr)
+        for words in ("No space left", "Read-only file system"):
+            with self.subTest(words):
+                done = self.run_up("--for", "1s", "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(words, done.stderr)
+                self.assertIn("--state-dir", done.stderr)
+                other = pathlib.Path(re.search("Going on with (\\S+) instead", done.stderr)[1])
+                self.addCleanup(shutil.rmtree, other, ignore_errors=True)
+                self.assertEqual(other.stat().st_mode & 0o777, 0o700)
+                self.assertGreater(json.loads(done.stdout)["totals"]["measured_uj"], 0)
+                subprocess.run(["mount", "-o", "remount,ro", self.state], check=True)
 
     def test_a_document_that_cannot_be_written_is_an_error(self):
-        for redirection in (">/dev/full", ">&-"):
-            done = subprocess.run(["sh", "-c", f'exec "$@" {redirection}', "sh", *self.command("--for", "1s", "--json")],
+        for redirection, form in ((">/dev/full", ["--json"]), (">&-", ["--json"]), (">/dev/full", [])):
+            done = subprocess.run(["sh", "-c", f'exec "$@" {redirection}', "sh", *self.command("--for", "1s", *form)],
                                   env=self.env, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False)
             self.assertEqual(done.returncode, 1, redirection)
             self.assertIn("cannot write to stdout", done.stderr)
@@ -313,8 +318,45 @@ class UpTest(unittest.TestCase):
     def test_an_agent_that_refuses_its_arguments_ends_the_run_with_its_words(self):
         done = subprocess.run(self.command("--meter", "crystal-ball", "--for", "30s", "--json"), env=self.env, text=True,
                               capture_output=True, timeout=PATIENCE_S, check=False)
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("crystal-ball", done.stderr)
+        self.assertNotIn("starting it again", done.stderr)
+
+    def test_a_wrong_value_names_its_flag_and_gives_2(self):
+        for flag, value in (("--agent-listen", "nonsense"), ("--extender-listen", "127.0.0.1:99999"), ("--redis", "ftp://x"),
+                            ("--kubeconfig", "/nonexistent"), ("--redis-password-file", "/nonexistent"),
+                            ("--for", "1y"), ("--interval", "1ms"), ("--sort", "luck")):
+            done = self.run_up(flag, value)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(f"kwatt up: {flag}", done.stderr)
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            one = f"127.0.0.1:{closed.getsockname()[1]}"
+        done = self.run_up("--agent-listen", one, "--extender-listen", one)
+        self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_a_relative_state_folder(self):
+        done = subprocess.run(self.command("--for", "1s", "--json", state="some/state"), env=self.env, text=True,
+                              capture_output=True, timeout=PATIENCE_S, check=False, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.folder / "some/state/lock").exists())
+
+    def test_a_redis_that_does_not_answer_is_named(self):
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            url = f"redis://127.0.0.1:{closed.getsockname()[1]}"
+        done = self.run_up("--redis", url, "--for", "2s", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("no Redis"), 1, done.stderr)
+        self.assertIn(url, done.stderr)
+        done = self.run_up("--redis", url, "--for", "2s")
+        self.assertIn("No Redis: scores are neutral", done.stdout)
+
+    def test_a_silent_agent_is_told_of(self):
+        up = self.start("--interval", "200ms")
+        wait_for("a table", lambda: "WORKLOAD" in self.shown())
+        agent = self.started(up)
+        os.kill(agent, signal.SIGSTOP)
+        wait_for("word of it", lambda: "no word from the agent" in self.said())
+        os.kill(agent, signal.SIGCONT)
 
     def test_a_terminal_is_redrawn_in_place_and_left_clean(self):
         pid, terminal = pty.fork()

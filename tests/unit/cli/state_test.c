@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State folder, lock file, addresses, and the lines of the agent's --check. */
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -164,12 +165,29 @@ static void check_lines_are_taken(void **state)
     cli_findings_clear(&findings);
 }
 
+static void another_folder_stands_for_the_one_asked_for(void **state)
+{
+    (void)state;
+    char first[PATH_MAX], again[PATH_MAX], second[PATH_MAX], other[PATH_MAX];
+
+    assert_int_equal(cli_state_fallback_dir("/run/kwatt", 0, first, sizeof(first)), 0);
+    assert_int_equal(cli_state_fallback_dir("/run/kwatt", 0, again, sizeof(again)), 0);
+    assert_int_equal(cli_state_fallback_dir("/run/kwatt", 1, second, sizeof(second)), 0);
+    assert_int_equal(cli_state_fallback_dir("/run/other", 0, other, sizeof(other)), 0);
+    assert_string_equal(first, again);
+    assert_string_not_equal(first, second);
+    assert_string_not_equal(first, other);
+    assert_int_equal(cli_state_fallback_dir("/run/kwatt", 2, other, sizeof(other)), -ENOENT);
+    assert_int_equal(cli_state_fallback_dir("/run/kwatt", 0, other, 10), -ENAMETOOLONG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lock_is_held_by_one),
         cmocka_unit_test(unsafe_folders_are_refused),
         cmocka_unit_test(lock_files_of_any_content_are_read),
+        cmocka_unit_test(another_folder_stands_for_the_one_asked_for),
         cmocka_unit_test(default_folder_follows_the_environment),
         cmocka_unit_test(addresses),
         cmocka_unit_test(busy_ports_are_found),
