@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists the tests that a ctest run skipped, each with the reason it printed; fails where CI may not skip.
+"""Lists the tests that a ctest run skipped, each with the reason it printed, and the groups that did not run at all.
 
 usage: skipped.py JUNIT_XML
 
 A test that cannot run on a machine exits with 77 after a line "SKIP: reason". A skip without a reason is a
-fault of the test, and so is a group of tests of which not one ran.
+fault of the test. What CI may not skip fails by itself where CI=true.
 """
 import re
 import sys
