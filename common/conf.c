@@ -65,7 +65,7 @@ static int read_file(const struct kw_conf_program *program, const char *path, co
         return kw_err_set(err, -EINVAL, "%s %.200s: larger than 1 MiB", named_by, path);
     if (rc < 0)
         return kw_err_set(err, rc, "%s %.200s: cannot read it: %s", named_by, path,
-                          strerrordesc_np(-rc));
+                          kw_errno_text(rc));
     rc = kw_yaml_parse(path, bytes, len, ret_doc, err);
     if (rc < 0)
         return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/err.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,13 @@ static void store(struct kw_err *err, const char *text, int wanted)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
     }
+}
+
+const char *kw_errno_text(int code)
+{
+    const char *text = strerrordesc_np(code < 0 && code > INT_MIN ? -code : code);
+
+    return text == NULL ? "unknown error" : text;
 }
 
 int kw_err_set(struct kw_err *err, int code, const char *format, ...)

@@ -12,6 +12,13 @@ struct kw_err {
 };
 
 /**
+ * What the C library says to an errno: "No such file or directory". Static text, unlike strerror's;
+ * "unknown error" where it has no word for it (524, which the kernel means for itself).
+ * @param code errno, of either sign.
+ */
+const char *kw_errno_text(int code);
+
+/**
  * Sets code and text (cut to fit, then ending in "..."; one line: control bytes become '?').
  * @param err may be NULL: then only the code is returned.
  * @param code negative errno.

@@ -311,9 +311,14 @@ static int run(struct transfer *t, uint32_t idle_timeout_ms, CURLcode *ret_code)
         }
         uint64_t left_ms = idle_ns > 0 ? (idle_ns - quiet_ns) / KW_NS_PER_MS + 1 : WAIT_MS;
 
-        if (curl_multi_poll(multi, NULL, 0, left_ms < WAIT_MS ? (int)left_ms : WAIT_MS, NULL) !=
-            CURLM_OK)
+        struct curl_waitfd cancel = {.fd = t->client->settings.cancel_fd,
+                                     .events = CURL_WAIT_POLLIN};
+
+        if (curl_multi_poll(multi, &cancel, cancel.fd > 0 ? 1 : 0,
+                            left_ms < WAIT_MS ? (int)left_ms : WAIT_MS, NULL) != CURLM_OK)
             return -ENOMEM;
+        if (cancel.revents != 0)
+            return -ECANCELED;
     }
 }
 
@@ -349,6 +354,10 @@ static int transfer(struct transfer *t, const struct kw_http_call *call, uint32_
         rc = code == CURLE_OK ? -ENOMEM : errno_of(t, code);
     } else {
         rc = run(t, idle_timeout_ms, &code);
+        /* else libcurl waits for the thread that resolves a name, which the system's resolver may
+         * hold for half a minute */
+        if (rc == -ECANCELED)
+            (void)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
         (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
         (void)curl_multi_remove_handle(t->client->multi, easy);
     }

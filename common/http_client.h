@@ -32,6 +32,9 @@ struct kw_http_client_conf {
     uint32_t connect_timeout_ms;          /**< 0: 5000 */
     uint32_t timeout_ms;                  /**< whole request; 0: 30000 */
     size_t max_body_bytes;                /**< larger answer: -EFBIG; 0: 64 MiB */
+    int cancel_fd; /**< as soon as it can be read, calls end (-ECANCELED); it is only polled. 0:
+                    * none
+                    */
 };
 
 struct kw_http_call {

@@ -156,7 +156,7 @@ static int check_file(const char *path, const char *what, struct kw_err *err)
     if (path == NULL || access(path, R_OK) == 0)
         return 0;
     rc = -errno;
-    return kw_err_set(err, rc, "%s %s: %s", what, path, strerrordesc_np(-rc));
+    return kw_err_set(err, rc, "%s %s: %s", what, path, kw_errno_text(rc));
 }
 
 static int fill(struct kw_http_client_settings *settings, const struct kw_http_client_conf *conf,
@@ -167,6 +167,7 @@ static int fill(struct kw_http_client_settings *settings, const struct kw_http_c
     settings->connect_timeout_ms =
         conf->connect_timeout_ms == 0 ? CONNECT_TIMEOUT_MS : conf->connect_timeout_ms;
     settings->timeout_ms = conf->timeout_ms == 0 ? TIMEOUT_MS : conf->timeout_ms;
+    settings->cancel_fd = conf->cancel_fd;
     settings->max_body_bytes = conf->max_body_bytes == 0 ? MAX_BODY_BYTES : conf->max_body_bytes;
     if (copy_texts(settings, conf) < 0)
         return kw_err_set(err, -ENOMEM, "out of memory");

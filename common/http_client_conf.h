@@ -21,6 +21,7 @@ struct kw_http_client_settings {
     struct kw_http_secret password;
     uint32_t connect_timeout_ms, timeout_ms;
     size_t max_body_bytes;
+    int cancel_fd;
 };
 
 /** @return 0; -EINVAL, -ENOMEM, or -errno of a file, with the cause in `err`. On failure nothing is

@@ -75,7 +75,7 @@ static int cannot_listen(struct kw_err *err, const char *text, int code)
     if (code == -EADDRINUSE)
         return kw_err_set(err, code,
                           "cannot listen on %s: the address is in use by another process", text);
-    return kw_err_set(err, code, "cannot listen on %s: %s", text, strerrordesc_np(-code));
+    return kw_err_set(err, code, "cannot listen on %s: %s", text, kw_errno_text(code));
 }
 
 /* Every address: v6 with v4 inside it, or v4 alone where the kernel has no v6. */

@@ -70,7 +70,7 @@ static int open_error(const char *what, const char *path, int rc, struct kw_err 
 
     if (rc == -EINVAL)
         return kw_err_set(err, rc, "%s from %s: must be one line of printable text", what, from);
-    return kw_err_set(err, rc, "%s from %s: %s", what, from, strerrordesc_np(-rc));
+    return kw_err_set(err, rc, "%s from %s: %s", what, from, kw_errno_text(rc));
 }
 
 int kw_http_secret_open(struct kw_http_secret *secret, const char *what, const char *text,

@@ -445,8 +445,7 @@ int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_
     if (rc == 0)
         rc = start_daemon(server, conf);
     if (rc < 0)
-        return kw_err_set(err, rc, "cannot serve HTTP on %s: %s", conf->listen,
-                          strerrordesc_np(-rc));
+        return kw_err_set(err, rc, "cannot serve HTTP on %s: %s", conf->listen, kw_errno_text(rc));
     *ret = KW_TAKE_PTR(server);
     return 0;
 }

@@ -188,7 +188,7 @@ static int path_of(const struct reader *reader, const struct kw_yaml *map, const
     if (access(full, R_OK) < 0) {
         int code = errno;
         return kw_err_set(reader->err, -EINVAL, "%s:%u: %s: %s: %s", reader->path,
-                          line_of(map, key), key, full, strerrordesc_np(code));
+                          line_of(map, key), key, full, kw_errno_text(code));
     }
     *ret = KW_TAKE_PTR(full);
     return 0;
@@ -367,7 +367,7 @@ static int read_user(const struct reader *reader, const struct kw_yaml *user,
         return fault(reader, line_of(user, "username"), "username",
                      "not beside a token: give one of the two");
     r = hide_password(password, &target->password_fd);
-    return r < 0 ? kw_err_set(reader->err, r, "%s: password: %s", reader->path, strerrordesc_np(-r))
+    return r < 0 ? kw_err_set(reader->err, r, "%s: password: %s", reader->path, kw_errno_text(r))
                  : 0;
 }
 
@@ -436,7 +436,7 @@ static int load_kubeconfig(const struct kw_kube_conf *conf, struct kw_kube_targe
     int r = kw_file_slurp(conf->kubeconfig, KUBECONFIG_MAX_BYTES, &bytes, &len);
 
     if (r < 0)
-        return kw_err_set(err, r, "kubeconfig %s: %s", conf->kubeconfig, strerrordesc_np(-r));
+        return kw_err_set(err, r, "kubeconfig %s: %s", conf->kubeconfig, kw_errno_text(r));
     return kw_kube_target_parse(conf->kubeconfig, bytes, len, conf->context, ret, err);
 }
 
@@ -450,7 +450,7 @@ static int secret_file(const char *dir, const char *name, char **ret, struct kw_
     if (access(*ret, R_OK) == 0)
         return 0;
     int code = errno;
-    return kw_err_set(err, -code, "in a cluster, but %s: %s", *ret, strerrordesc_np(code));
+    return kw_err_set(err, -code, "in a cluster, but %s: %s", *ret, kw_errno_text(code));
 }
 
 static int load_service_account(const struct kw_kube_conf *conf, struct kw_kube_target *ret,

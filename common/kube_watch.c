@@ -166,7 +166,7 @@ static bool on_bytes(void *user, unsigned status, const char *bytes, size_t len)
     watch->line_result = kw_kube_lines_feed(&watch->lines, bytes, len, on_line, watch);
     if (watch->line_result == -EFBIG || watch->line_result == -ENOMEM)
         (void)kw_err_set(&watch->line_err, watch->line_result, "watch: an event is too large: %s",
-                         strerrordesc_np(-watch->line_result));
+                         kw_errno_text(watch->line_result));
     return watch->line_result == 0;
 }
 
@@ -384,7 +384,7 @@ int kw_kube_watch_start_with(const struct kw_kube_conf *conf, const char *path, 
         return r;
     r = start_thread(watch);
     if (r < 0)
-        return kw_err_set(err, r, "watch: thread: %s", strerrordesc_np(-r));
+        return kw_err_set(err, r, "watch: thread: %s", kw_errno_text(r));
     *ret = KW_TAKE_PTR(watch);
     return 0;
 }

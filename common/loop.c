@@ -186,6 +186,11 @@ int kw_loop_add_timer(struct kw_loop *loop, uint64_t first_ns, uint64_t interval
     return 0;
 }
 
+int kw_source_fd(const struct kw_source *source)
+{
+    return source->fd;
+}
+
 int kw_source_set_timer(struct kw_source *source, uint64_t first_ns, uint64_t interval_ns)
 {
     if (source->kind != SOURCE_TIMER)

@@ -42,6 +42,10 @@ int kw_source_set_events(struct kw_source *source, uint32_t events);
 int kw_loop_add_timer(struct kw_loop *loop, uint64_t first_ns, uint64_t interval_ns, kw_timer_fn fn,
                       void *user, struct kw_source **ret);
 
+/** Descriptor that can be read while the source has something to deliver: to poll it elsewhere,
+ * never to read it. Valid until the source is freed. */
+int kw_source_fd(const struct kw_source *source);
+
 /** Re-arms a timer. @return 0 or -errno. */
 int kw_source_set_timer(struct kw_source *source, uint64_t first_ns, uint64_t interval_ns);
 

@@ -68,7 +68,7 @@ struct kw_redis {
 
 static int fail(const struct kw_redis *redis, struct kw_err *err, int code, const char *what)
 {
-    (void)kw_err_set(err, code, "redis %s: %s: %s", redis->name, what, strerrordesc_np(-code));
+    (void)kw_err_set(err, code, "redis %s: %s: %s", redis->name, what, kw_errno_text(code));
     return code;
 }
 
@@ -207,7 +207,7 @@ static int authenticate(struct kw_redis *redis, uint64_t deadline_ns, struct kw_
         ssize_t n = kw_file_read_at(AT_FDCWD, redis->password_file, password, sizeof(password));
         if (n < 0)
             return kw_err_set(err, (int)n, "redis %s: password file %s: %s", redis->name,
-                              redis->password_file, strerrordesc_np((int)-n));
+                              redis->password_file, kw_errno_text((int)-n));
         password[strcspn(password, "\r\n")] = '\0';
     }
     if (user != NULL)

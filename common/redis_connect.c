@@ -2,15 +2,12 @@
 /*
  * From a Redis URL to a connected, non-blocking socket before a deadline. A host name may have
  * several addresses, of which the first may swallow packets without an answer (an IPv6 route that
- * leads nowhere): each gets its share of the time that is left. A numeric address is tried first as
- * such, so that it never waits for a resolver.
+ * leads nowhere): each gets its share of the time that is left, and so does the resolver.
  */
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -18,6 +15,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/redis_impl.h"
+#include "common/resolve.h"
 
 /* A unix socket's connect gives EAGAIN while the server's backlog is full: ask again so often. */
 #define BACKLOG_RETRY_MS 10
@@ -87,24 +85,12 @@ static int connect_unix(const char *path, uint64_t deadline_ns, int *ret_fd)
 static int connect_tcp(const struct kw_redis_url *url, uint64_t deadline_ns, int *ret_fd,
                        const char **ret_cause)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     unsigned left = 0;
-    char port[8];
-    int r;
+    int r = kw_resolve(url->host, url->port, deadline_ns, &list, ret_cause);
 
-    (void)snprintf(port, sizeof(port), "%u", url->port);
-    r = getaddrinfo(url->host, port, &hints, &list);
-    if (r == EAI_NONAME) {
-        hints.ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV;
-        r = getaddrinfo(url->host, port, &hints, &list);
-    }
-    if (r != 0) {
-        *ret_cause = gai_strerror(r);
-        return -EHOSTUNREACH;
-    }
+    if (r < 0)
+        return r;
     for (const struct addrinfo *a = list; a != NULL; a = a->ai_next)
         left++;
     r = -EHOSTUNREACH;
@@ -126,6 +112,6 @@ int kw_redis_connect(const struct kw_redis_url *url, const char *name, uint64_t 
 
     if (r < 0)
         return kw_err_set(err, r, "redis %s: connect: %s", name,
-                          cause != NULL ? cause : strerrordesc_np(-r));
+                          cause != NULL ? cause : kw_errno_text(r));
     return 0;
 }

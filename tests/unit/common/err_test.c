@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -63,6 +64,15 @@ static void a_text_is_one_printable_line(void **state)
     assert_string_equal(err.text, "a?b?[0m?");
 }
 
+static void errno_has_a_text_of_either_sign(void **state)
+{
+    (void)state;
+    assert_string_equal(kw_errno_text(ENOENT), "No such file or directory");
+    assert_string_equal(kw_errno_text(-ENOENT), "No such file or directory");
+    assert_string_equal(kw_errno_text(-524), "unknown error");
+    assert_string_equal(kw_errno_text(INT_MIN), "unknown error");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -72,6 +82,7 @@ int main(void)
         cmocka_unit_test(own_text_may_be_an_argument),
         cmocka_unit_test(long_texts_end_in_dots),
         cmocka_unit_test(a_text_is_one_printable_line),
+        cmocka_unit_test(errno_has_a_text_of_either_sign),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

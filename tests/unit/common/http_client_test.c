@@ -437,6 +437,33 @@ static void test_interrupt_from_another_thread(void **state)
     kw_buf_free(&body);
 }
 
+/* A descriptor that can be read ends a call that waits for an answer, and every later one. */
+static void test_a_readable_descriptor_cancels(void **state)
+{
+    struct raw_server server;
+    struct kw_buf body = {0};
+    unsigned status = 0;
+    struct kw_http_call call = {.method = "GET", .path = "/x"};
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    start_raw(&server, "", true); /* takes the request and never answers */
+    struct kw_http_client *client =
+        new_client(&(struct kw_http_client_conf){.cancel_fd = ends[0]}, server.port);
+    uint64_t start_ns = kw_now_ns();
+
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    assert_int_equal(kw_http_client_call(client, &call, &status, &body, NULL), -ECANCELED);
+    assert_int_equal(kw_http_client_call(client, &call, &status, &body, NULL), -ECANCELED);
+    assert_true(kw_now_ns() - start_ns < 30 * KW_NS_PER_S); /* the time-out of one */
+    kw_http_client_free(&client);
+    stop_raw(&server);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    kw_buf_free(&body);
+}
+
 static void test_proxies_are_not_used_on_loopback(void **state)
 {
     struct kw_http_server *server = start_server("127.0.0.1:0");
@@ -468,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_refused_connections_and_time_outs),
         cmocka_unit_test(test_streams_end_when_idle_or_told_to),
         cmocka_unit_test(test_interrupt_from_another_thread),
+        cmocka_unit_test(test_a_readable_descriptor_cancels),
         cmocka_unit_test(test_proxies_are_not_used_on_loopback),
     };
 
