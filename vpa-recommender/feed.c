@@ -16,6 +16,8 @@
  */
 #include "vpa-recommender/feed.h"
 
+#include <string.h>
+
 /** The stock weight of a CPU sample (minSampleWeight); only the ratio to the histogram's epsilon
  * matters. */
 #define CPU_WEIGHT 0.1
@@ -57,6 +59,19 @@ static void add_cpu(struct rec_usage *usage, uint64_t mcpu, int64_t t_ms)
     usage->samples++;
 }
 
+/**
+ * Our own clock was set back (a machine that booted with a wrong one): what was read before lies
+ * ahead, and would stand for newer than all that comes. A little of that passes; beyond the time
+ * that the stock recommender remembers, what was learnt weighs more than anything ever could again.
+ */
+static void mend_clock(struct rec_usage *usage, struct rec_instance *instance, int64_t now_unix_ms)
+{
+    if (instance->t_unix_ms > now_unix_ms + AHEAD_MAX_MS)
+        memset(instance, 0, sizeof(*instance));
+    if (usage->last_ms > now_unix_ms + BEHIND_MAX_MS)
+        rec_usage_init(usage);
+}
+
 enum rec_feed_result rec_feed(struct rec_usage *usage, struct rec_instance *instance,
                               const struct rec_reading *reading, uint64_t interval_ms,
                               int64_t now_unix_ms)
@@ -64,6 +79,7 @@ enum rec_feed_result rec_feed(struct rec_usage *usage, struct rec_instance *inst
     if (reading->t_unix_ms > now_unix_ms + AHEAD_MAX_MS ||
         reading->t_unix_ms < now_unix_ms - BEHIND_MAX_MS)
         return REC_FEED_CLOCK;
+    mend_clock(usage, instance, now_unix_ms);
     if (instance->based && instance->epoch == reading->epoch &&
         reading->t_unix_ms <= instance->t_unix_ms)
         return REC_FEED_OLD;

@@ -3,7 +3,7 @@
  * One thread does everything: it takes in what the watches brought, and in each loop reads Redis,
  * feeds the histograms and gives advice, to the VPAs' statuses or, without an API server, to Redis.
  * Watches have threads of their own that only fill a queue; HTTP threads only read the statistics
- * published last.
+ * published last. A call to an API server that does not answer ends when a signal to stop comes.
  *
  * Loops: at once, again after a few seconds (so that a first advice does not wait for a whole
  * interval), then every interval; and a second after somebody made or changed a VPA.
@@ -170,16 +170,20 @@ static void loop_cluster(struct rec_recommender *recommender, int64_t now_unix_m
     struct kw_err err = {0};
 
     int matched = rec_vpa_client_match(client, now_unix_ms, &err);
+    if (matched == -ECANCELED)
+        return;
     if (matched < 0)
         kw_log_warn(recommender->log, "targets could not be found out", kw_str("error", err.text));
     err = (struct kw_err){0};
     int rc = rec_vpa_client_feed(client, &recommender->source, now_unix_ms, &err);
+    if (rc == -ECANCELED)
+        return;
     tell_redis(recommender, rc, &err);
     if (matched == -ENOMEM) /* half of the pods would read as "no pods" */
         return;
     err = (struct kw_err){0};
     rc = rec_vpa_client_write(client, now_unix_ms, &err);
-    if (rc < 0)
+    if (rc < 0 && rc != -ECANCELED)
         kw_log_warn(recommender->log, "a status could not be written", kw_str("error", err.text));
 }
 
@@ -267,6 +271,7 @@ static int start_client(struct rec_recommender *recommender, struct kw_err *err)
         .namespace_ = settings->vpa_object_namespace,
         .interval_ns = settings->interval_ns,
         .sample_interval_ms = settings->sample_interval_ns / KW_NS_PER_MS,
+        .cancel_fd = kw_source_fd(recommender->signals),
         .wake = wake,
         .user = recommender,
     };

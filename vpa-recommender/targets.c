@@ -26,6 +26,11 @@ static void free_selector(struct kw_selector *selector)
     kw_selector_clear(selector);
 }
 
+bool rec_api_unanswered(int rc)
+{
+    return rc < 0 && rc != -ENOENT && rc != -EACCES && rc != -EREMOTEIO && rc != -EEXIST;
+}
+
 int rec_api_get(struct rec_api *api, const char *path, struct kw_buf *ret_body, struct kw_err *err)
 {
     if (api->calls_left == 0)
@@ -34,6 +39,8 @@ int rec_api_get(struct rec_api *api, const char *path, struct kw_buf *ret_body, 
     api->calls++;
     int rc = kw_kube_get(api->kube, path, ret_body, err);
     api->errors += rc < 0 && rc != -ENOENT;
+    if (rec_api_unanswered(rc))
+        api->calls_left = 0;
     return rc;
 }
 

@@ -21,7 +21,11 @@ struct rec_api {
     uint64_t calls, errors; /**< since start */
 };
 
-/** GET through the budget. @return as kw_kube_get; -EAGAIN where the budget is spent. */
+/** Whether a failed call was no answer at all: the server is away, or the program is to stop. */
+bool rec_api_unanswered(int rc);
+
+/** GET through the budget; a call without an answer spends all of it, or each of many would wait
+ * for its time-out. @return as kw_kube_get; -EAGAIN where the budget is spent. */
 int rec_api_get(struct rec_api *api, const char *path, struct kw_buf *ret_body, struct kw_err *err);
 
 /**

@@ -12,6 +12,7 @@
 #include "vpa-recommender/vpa_client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,9 @@ int rec_vpa_client_new(const struct rec_vpa_client_conf *conf, struct rec_vpa_cl
     if (client == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
     client->conf = *conf;
-    int rc = kw_kube_new(&conf->kube, &client->kube, err);
+    struct kw_kube_conf kube = conf->kube; /* the watches have threads, and an end of their own */
+    kube.cancel_fd = conf->cancel_fd;
+    int rc = kw_kube_new(&kube, &client->kube, err);
     if (rc < 0)
         return rc;
     client->api.kube = client->kube;
@@ -175,23 +178,24 @@ bool rec_vpa_client_synced(const struct rec_vpa_client *client)
     return rec_cluster_synced(client->cluster);
 }
 
-/** Whether a failed call was no answer at all. */
-static bool unanswered(int rc)
+/** Whether the program was asked to stop. */
+static bool is_cancelled(const struct rec_vpa_client *client)
 {
-    return rc < 0 && rc != -ENOENT && rc != -EACCES && rc != -EREMOTEIO && rc != -EEXIST;
+    struct pollfd cancel = {.fd = client->conf.cancel_fd, .events = POLLIN};
+
+    return client->conf.cancel_fd > 0 && poll(&cancel, 1, 0) > 0;
 }
 
 static int resolve(struct rec_vpa_client *client, struct rec_vpa *vpa, int64_t now_unix_ms,
                    struct kw_err *err)
 {
-    if (vpa->target.state == REC_TARGET_FOUND &&
-        now_unix_ms - vpa->target.asked_unix_ms < TARGET_FRESH_MS)
+    int64_t age_ms = now_unix_ms - vpa->target.asked_unix_ms; /* negative: our clock was set back */
+
+    if (vpa->target.state == REC_TARGET_FOUND && age_ms >= 0 && age_ms < TARGET_FRESH_MS)
         return 0;
     int rc = rec_target_resolve(&client->api, &vpa->object, now_unix_ms, &vpa->target, err);
     if (rc == -EAGAIN)
         return 0;
-    if (unanswered(rc))
-        client->api.calls_left = 0;
     return rc;
 }
 
@@ -211,6 +215,8 @@ int rec_vpa_client_match(struct rec_vpa_client *client, int64_t now_unix_ms, str
     for (; vpa != NULL; vpa = vpa->next) {
         struct kw_err one = {0};
         int rc = resolve(client, vpa, now_unix_ms, &one);
+        if (rc == -ECANCELED)
+            return rc;
         if (rc < 0 && first == 0)
             first = kw_err_set(err, rc, "VPA %s/%s: %s", vpa->object.namespace_, vpa->object.name,
                                one.text);
@@ -283,6 +289,8 @@ int rec_vpa_client_feed(struct rec_vpa_client *client, struct rec_source *source
         size_t to = from + 1;
         while (to < covers->n && strcmp(covers->items[to].pod->node, node) == 0)
             to++;
+        if (is_cancelled(client))
+            return -ECANCELED;
         if (kw_key_pods(key, node) >= 0) /* else no agent can have written there */
             rc = feed_range(client, source, node, from, to, err);
         from = to;
@@ -376,7 +384,7 @@ int rec_vpa_client_write(struct rec_vpa_client *client, int64_t now_unix_ms, str
         if (rc < 0 && first == 0)
             first = kw_err_set(err, rc, "VPA %s/%s: %s", vpa->object.namespace_, vpa->object.name,
                                one.text);
-        if (unanswered(rc))
+        if (rec_api_unanswered(rc))
             break;
     }
     return first;

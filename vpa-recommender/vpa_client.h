@@ -22,6 +22,8 @@ struct rec_vpa_client_conf {
     const char *namespace_;      /**< watch only this one; NULL: all */
     uint64_t interval_ns;        /**< of the loops: bounds the calls of each */
     uint64_t sample_interval_ms; /**< as rec_feed */
+    int cancel_fd;               /**< as soon as it can be read, matching, feeding and writing end
+                                    with -ECANCELED; it is only polled */
     void (*wake)(void *user);    /**< called from a watch thread when rec_vpa_client_drain has
                                     something to do */
     void *user;

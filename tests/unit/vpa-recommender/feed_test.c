@@ -92,6 +92,24 @@ static void test_silence_ends_in_its_mean(void **state)
     assert_int_equal(rec_estimate(&usage, (struct rec_amounts){0}).target.mcpu, 587);
 }
 
+/* Our own clock jumps back, by hours and by years: samples go on, and tell the truth. */
+static void test_our_clock_is_set_back(void **state)
+{
+    const int64_t hour = 3600 * S;
+
+    (void)state;
+    assert_int_equal(feed(1, 0, 0), REC_FEED_BASED);
+    assert_int_equal(feed(1, 60 * S, 60000), REC_FEED_SAMPLED);
+    assert_int_equal(feed(1, -2 * hour, 120000), REC_FEED_BASED);
+    assert_int_equal(feed(1, -2 * hour + 60 * S, 180000), REC_FEED_SAMPLED);
+    assert_int_equal(usage.samples, 2);
+    /* ten years: a tenth of a core is all that is true now */
+    assert_int_equal(feed(1, -87600 * hour, 180000), REC_FEED_BASED);
+    assert_int_equal(feed(1, -87600 * hour + 60 * S, 186000), REC_FEED_SAMPLED);
+    assert_int_equal(usage.samples, 1);
+    assert_in_range(rec_estimate(&usage, (struct rec_amounts){0}).target.mcpu, 100, 130);
+}
+
 static void test_clock_and_implausible(void **state)
 {
     (void)state;
@@ -121,6 +139,7 @@ int main(void)
         cmocka_unit_test_setup(test_counter_going_back, reset),
         cmocka_unit_test_setup(test_same_or_older_record, reset),
         cmocka_unit_test_setup(test_silence_ends_in_its_mean, reset),
+        cmocka_unit_test_setup(test_our_clock_is_set_back, reset),
         cmocka_unit_test_setup(test_clock_and_implausible, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
