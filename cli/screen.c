@@ -89,6 +89,24 @@ static const char *latest_news(const struct cli_screen *screen)
     return screen->news + at;
 }
 
+/** Appends the latest news for a window so wide. Lines of a log (indented) stay as they are. */
+static void add_news(const struct cli_screen *screen, unsigned columns, struct kw_buf *out)
+{
+    kw_cleanup_free char *news = strdup(latest_news(screen));
+
+    for (char *line = news; line != NULL && *line != '\0';) {
+        char *end = line + strcspn(line, "\n"), *next = end + (*end == '\n');
+        *end = '\0';
+        if (line[0] == ' ') {
+            (void)kw_buf_adds(out, line);
+            (void)kw_buf_add(out, "\n", 1);
+        } else {
+            cli_text_wrap(out, line, columns);
+        }
+        line = next;
+    }
+}
+
 /** Lines that the text takes on the terminal, wrapped ones counted; escape sequences take no
  * column. */
 static unsigned lines_of(const char *text, unsigned columns)
@@ -125,7 +143,10 @@ unsigned cli_screen_rows(const struct cli_screen *screen, unsigned other_lines)
     if (!screen->live)
         return 0;
     terminal_size(screen, &columns, &rows);
-    other_lines += lines_of(latest_news(screen), columns);
+    struct kw_buf news = {0};
+    add_news(screen, columns, &news);
+    other_lines += lines_of(news.data != NULL ? news.data : "", columns);
+    kw_buf_free(&news);
     /* one more for the line of the cursor */
     return rows > other_lines + 4 ? rows - other_lines - 1 : 3;
 }
@@ -160,7 +181,7 @@ void cli_screen_draw(struct cli_screen *screen, struct kw_buf *buf)
     } else {
         unsigned columns, rows;
         terminal_size(screen, &columns, &rows);
-        (void)kw_buf_adds(buf, latest_news(screen));
+        add_news(screen, columns, buf);
         const char *text = buf->data != NULL ? buf->data : "";
         size_t len = fitting(text, columns, rows > 1 ? rows : 2);
         bool resized = screen->drawn_columns != columns || screen->drawn_rows != rows;
