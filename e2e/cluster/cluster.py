@@ -150,6 +150,7 @@ class Cluster(KubeApi):
         self.start_controllers()
         for node in self.nodes:
             node.start_kubelet()
+            node.start_proxy()
         self.start_scheduler(scheduler_config)
         self.start_dns()
         wait_for("every node to be ready", lambda: len(self.ready_nodes()) == nodes, READY_SECONDS)

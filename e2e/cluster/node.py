@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One node of a cluster: network, cgroup root, containerd, kubelet, kube-proxy. Why each setting is there stands beside it."""
+import contextlib
 import json
 import pathlib
 
@@ -20,22 +21,21 @@ def hierarchies() -> list[pathlib.Path]:
     return found
 
 
-def make_cgroup(path: str) -> list[pathlib.Path]:
-    """The cgroup in every tree, able to take processes. Returns its folders."""
-    made = []
+def make_cgroup(path: str) -> None:
+    """The cgroup in every tree, able to take processes and to hand controllers down."""
     for mount in hierarchies():
-        folder = mount / path.strip("/")
-        folder.mkdir(parents=True, exist_ok=True)
-        made.append(folder)
-        for name in ("cpuset.cpus", "cpuset.mems"):     # v1: empty in a new one, and then it takes no process
-            if (folder / name).exists() and not (mount / "cgroup.controllers").exists():
-                (folder / name).write_text((folder.parent / name).read_text())
-        if (mount / "cgroup.controllers").exists():     # v2: what the kubelet hands down must be handed down to it
-            wanted = "".join(f"+{each} " for each in (folder.parent / "cgroup.controllers").read_text().split())
-            for level in (folder.parent, folder):
-                if wanted and level.joinpath("cgroup.subtree_control").exists() and "system" not in level.name:
-                    level.joinpath("cgroup.subtree_control").write_text(wanted)
-    return made
+        folder = mount
+        for name in path.strip("/").split("/"):
+            if (folder / "cgroup.controllers").exists():    # v2: what the kubelet hands down must be handed down to it
+                for controller in (folder / "cgroup.controllers").read_text().split():
+                    with contextlib.suppress(OSError):      # some cannot be, on some machines: the kubelet says what it lacks
+                        (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+            folder /= name
+            folder.mkdir(exist_ok=True)
+            for file in ("cpuset.cpus", "cpuset.mems"):     # v1: empty in a new one, and then it takes no process
+                if (folder / file).exists() and not (folder / file).read_text().strip():
+                    with contextlib.suppress(OSError):      # v2 has empty ones, too, and they mean "as above"
+                        (folder / file).write_text((folder.parent / file).read_text())
 
 
 def remove_cgroup(path: str) -> None:
@@ -79,7 +79,7 @@ class Node:
     def start_containerd(self) -> None:
         """Before the API server is there: it needs nothing of it."""
         (self.dir / "cni").mkdir(parents=True)
-        self.system = make_cgroup(f"{self.cgroup}/system")
+        make_cgroup(f"{self.cgroup}/system")
         (self.dir / "cni/10-kwatt.conflist").write_text(json.dumps({"cniVersion": "0.4.0", "name": "kwatt", "plugins": [
             {"type": "bridge", "bridge": f"pods{self.number}", "isGateway": True, "ipMasq": False, "hairpinMode": True,
              "ipam": {"type": "host-local", "dataDir": str(self.dir / "ipam"), "ranges": [[{"subnet": self.pods}]],
@@ -106,7 +106,7 @@ runtime_type = "io.containerd.runc.v2"
 
     def spawn(self, what: str, argv: list) -> None:
         """A program of the node: it runs in the node's network, and in its cgroup `system`."""
-        groups = [folder for folder in self.system if "cpuset" not in str(folder)]
+        groups = [mount / f"{self.cgroup}/system".strip("/") for mount in hierarchies() if "cpuset" not in str(mount)]
         self.control.spawn(f"{self.name}-{what}", argv, self.net, groups)
 
     def load(self, *archives: pathlib.Path) -> None:
@@ -138,6 +138,9 @@ runtime_type = "io.containerd.runc.v2"
             cluster.bin / "kubelet", "--config", self.dir / "kubelet.json", "--kubeconfig", self.dir / "kubeconfig",
             "--hostname-override", self.name, "--node-ip", self.ip, "--root-dir", self.dir / "kubelet",
             "--cert-dir", self.dir / "kubelet-pki"])
+
+    def start_proxy(self) -> None:
+        cluster = self.cluster
         (self.dir / "proxy.json").write_text(json.dumps({
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "iptables",
             "clientConnection": {"kubeconfig": str(cluster.dir / "admin.kubeconfig")}, "hostnameOverride": self.name,
