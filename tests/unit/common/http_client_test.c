@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -442,25 +443,21 @@ static void test_a_readable_descriptor_cancels(void **state)
 {
     struct raw_server server;
     struct kw_buf body = {0};
-    unsigned status = 0;
     struct kw_http_call call = {.method = "GET", .path = "/x"};
-    int ends[2];
+    unsigned status = 0;
+    int event = eventfd(1, EFD_CLOEXEC);
 
     (void)state;
-    assert_int_equal(pipe(ends), 0);
     start_raw(&server, "", true); /* takes the request and never answers */
     struct kw_http_client *client =
-        new_client(&(struct kw_http_client_conf){.cancel_fd = ends[0]}, server.port);
+        new_client(&(struct kw_http_client_conf){.cancel_fd = event}, server.port);
     uint64_t start_ns = kw_now_ns();
-
-    assert_int_equal(write(ends[1], "x", 1), 1);
-    assert_int_equal(kw_http_client_call(client, &call, &status, &body, NULL), -ECANCELED);
-    assert_int_equal(kw_http_client_call(client, &call, &status, &body, NULL), -ECANCELED);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(kw_http_client_call(client, &call, &status, &body, NULL), -ECANCELED);
     assert_true(kw_now_ns() - start_ns < 30 * KW_NS_PER_S); /* the time-out of one */
     kw_http_client_free(&client);
     stop_raw(&server);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    (void)close(event);
     kw_buf_free(&body);
 }
 
