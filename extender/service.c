@@ -76,7 +76,7 @@ static int reserve_candidates(struct ext_workspace *workspace, size_t n)
     free((void *)workspace->places);
     free(workspace->scratch);
     free(workspace->scores);
-    workspace->places = (const struct ext_place **)calloc(cap, sizeof(*workspace->places));
+    workspace->places = (const struct ext_place **)calloc(cap, sizeof(const struct ext_place *));
     workspace->scratch = calloc(cap, sizeof(*workspace->scratch));
     workspace->scores = calloc(cap, sizeof(*workspace->scores));
     if (workspace->places == NULL || workspace->scratch == NULL || workspace->scores == NULL) {
