@@ -93,12 +93,16 @@ class Cluster(KubeApi):
 
     # ---- life ----
 
-    def up(self, nodes: int = 2, scheduler_config: str = "", master: int | None = None) -> None:
-        """Starts it and waits until every node is ready. master: the process that it ends with, however that ends; default: this
-        one; 0: none, it goes on until down()."""
+    def find_programs(self) -> None:
+        """Raises Missing where a cluster cannot run here."""
         check_machine()
         self.bin = build.programs("kubernetes")
         self.coredns = build.programs("coredns") / "coredns"
+
+    def up(self, nodes: int = 2, scheduler_config: str = "", master: int | None = None) -> None:
+        """Starts it and waits until every node is ready. master: the process that it ends with, however that ends; default: this
+        one; 0: none, it goes on until down()."""
+        self.find_programs()
         self.remove_stale()
         begin = time.monotonic()
         self.dir.mkdir(mode=0o755)
