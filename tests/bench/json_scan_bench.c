@@ -132,7 +132,8 @@ static double throughput(const struct kw_buf *doc, bool (*pass)(const struct kw_
 static void print_figure(const char *name, double value, double reference, const char *bound)
 {
     (void)printf("{\"name\":\"%s\",\"value\":%.1f,\"unit\":\"MB/s\",\"reference\":{\"name\":"
-                 "\"jansson\",\"value\":%.1f},\"ratio\":%.2f,\"bound\":%s,\"better\":\"higher\"}\n",
+                 "\"jansson\",\"value\":%.1f},\"ratio\":%.2f,\"bound\":%s,\"bound_on\":\"value\","
+                 "\"better\":\"higher\"}\n",
                  name, value, reference, value / reference, bound);
 }
 
