@@ -58,6 +58,7 @@ struct kw_redis {
     char *user;
     char *password_file;
     uint32_t connect_timeout_ms, timeout_ms;
+    int cancel_fd;
     int fd;
     struct kw_buf queue;
     size_t n_queued;
@@ -133,7 +134,8 @@ static int run(struct kw_redis *redis, const char *bytes, size_t len, size_t n,
         return fail(redis, err, r, "replies");
     for (;;) {
         bool sending = sent < len && write_failure == 0;
-        r = kw_redis_wait(redis->fd, (short)(POLLIN | (sending ? POLLOUT : 0)), deadline_ns);
+        r = kw_redis_wait(redis->fd, (short)(POLLIN | (sending ? POLLOUT : 0)), redis->cancel_fd,
+                          deadline_ns);
         if (r == -ETIMEDOUT) {
             (void)kw_err_set(err, r, "redis %s: no answer in time (%zu of %zu replies)",
                              redis->name, kw_redis_parser_done(parser), n);
@@ -300,6 +302,7 @@ int kw_redis_new(const struct kw_redis_conf *conf, struct kw_redis **ret, struct
         return kw_err_set(err, -ENOMEM, "redis: out of memory");
     redis->connect_timeout_ms =
         conf->connect_timeout_ms > 0 ? conf->connect_timeout_ms : DEFAULT_CONNECT_TIMEOUT_MS;
+    redis->cancel_fd = conf->cancel_fd;
     redis->timeout_ms = conf->timeout_ms > 0 ? conf->timeout_ms : DEFAULT_TIMEOUT_MS;
     redis->backoff = (struct kw_backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
     *ret = KW_TAKE_PTR(redis);

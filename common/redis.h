@@ -25,6 +25,8 @@ struct kw_redis_conf {
     const char *password_file;   /**< read at each connect; NULL: none */
     uint32_t connect_timeout_ms; /**< 0: 1000 */
     uint32_t timeout_ms;         /**< a whole pipeline; 0: 2000 */
+    int cancel_fd; /**< as soon as it can be read, waiting for replies ends (-ECANCELED); it is only
+                      polled. 0: none */
 };
 
 enum kw_redis_type {

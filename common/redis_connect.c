@@ -20,19 +20,21 @@
 /* A unix socket's connect gives EAGAIN while the server's backlog is full: ask again so often. */
 #define BACKLOG_RETRY_MS 10
 
-int kw_redis_wait(int fd, short events, uint64_t deadline_ns)
+int kw_redis_wait(int fd, short events, int cancel_fd, uint64_t deadline_ns)
 {
     for (;;) {
-        struct pollfd pfd = {.fd = fd, .events = events};
+        struct pollfd pfds[] = {{.fd = fd, .events = events}, {.fd = cancel_fd, .events = POLLIN}};
         uint64_t now = kw_now_ns();
         if (now >= deadline_ns)
             return -ETIMEDOUT;
         uint64_t left = deadline_ns - now;
         struct timespec ts = {.tv_sec = (time_t)(left / KW_NS_PER_S),
                               .tv_nsec = (long)(left % KW_NS_PER_S)};
-        int n = ppoll(&pfd, 1, &ts, NULL);
+        int n = ppoll(pfds, cancel_fd > 0 ? 2 : 1, &ts, NULL);
+        if (n > 0 && pfds[1].revents != 0)
+            return -ECANCELED;
         if (n > 0)
-            return pfd.revents;
+            return pfds[0].revents;
         if (n < 0 && errno != EINTR)
             return -errno;
     }
@@ -54,7 +56,7 @@ static int connect_to(const struct sockaddr *address, socklen_t len, uint64_t de
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     while (connect(fd, address, len) < 0) {
         if (errno == EINPROGRESS || errno == EINTR) {
-            int r = kw_redis_wait(fd, POLLOUT, deadline_ns);
+            int r = kw_redis_wait(fd, POLLOUT, 0, deadline_ns);
             if (r < 0)
                 return r;
             if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &cause, &cause_len) < 0)

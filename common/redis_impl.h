@@ -31,8 +31,9 @@ void kw_redis_url_free(struct kw_redis_url *url);
 /** The URL without user, for logs. @return NULL on ENOMEM; caller frees. */
 char *kw_redis_url_name(const struct kw_redis_url *url);
 
-/** Waits for poll events. @return poll's revents; -ETIMEDOUT; -errno. */
-int kw_redis_wait(int fd, short events, uint64_t deadline_ns);
+/** Waits for poll events. @param cancel_fd ends it where it can be read; 0: none. @return poll's
+ * revents; -ETIMEDOUT; -ECANCELED; -errno. */
+int kw_redis_wait(int fd, short events, int cancel_fd, uint64_t deadline_ns);
 
 /** Connects. @param name for `err`. @param ret_fd non-blocking; caller closes. @return 0;
  * -ETIMEDOUT, -ECONNREFUSED, -ENOENT, -EHOSTUNREACH, ... */

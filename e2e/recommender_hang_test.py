@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recommender, asked to stop while an API server that lists and watches answers nothing else."""
+"""The recommender, asked to stop while an API server that lists and watches answers nothing else, or Redis nothing."""
 import http.server
 import json
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 import threading
@@ -93,6 +94,23 @@ def test(folder: pathlib.Path, redis: Redis, gives_target: bool) -> None:
         server.shutdown()
 
 
+def test_redis(folder: pathlib.Path, redis: Redis) -> None:
+    program = Recommender(folder, redis, "--redis-timeout", "30s")
+    program.loops(1)
+    redis.process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(1.5)     # a loop a second: it waits by now
+        start = time.monotonic()
+        program.stop()
+        took = time.monotonic() - start
+        print(f"Redis without an answer: stopped after {took:.2f} s")
+        if took > GIVE_UP_S:
+            raise Failure(f"it stopped only after {took:.1f} s")
+    finally:
+        program.process.kill()
+        redis.process.send_signal(signal.SIGCONT)
+
+
 def main() -> int:
     lack = missing()
     if lack is not None:
@@ -103,6 +121,7 @@ def main() -> int:
         try:
             for gives_target in (False, True):
                 test(pathlib.Path(folder), redis, gives_target)
+            test_redis(pathlib.Path(folder), redis)
         except Exception:  # whatever it is, the test failed by it
             traceback.print_exc()
             return 1

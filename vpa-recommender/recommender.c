@@ -3,7 +3,7 @@
  * One thread does everything: it takes in what the watches brought, and in each loop reads Redis,
  * feeds the histograms and gives advice, to the VPAs' statuses or, without an API server, to Redis.
  * Watches have threads of their own that only fill a queue; HTTP threads only read the statistics
- * published last. A call to an API server that does not answer ends when a signal to stop comes.
+ * published last. Waiting for the API server or for Redis ends when a signal to stop comes.
  *
  * Loops: at once, again after a few seconds (so that a first advice does not wait for a whole
  * interval), then every interval; and a second after somebody made or changed a VPA.
@@ -198,6 +198,8 @@ static void run_loop(struct rec_recommender *recommender)
         loop_cluster(recommender, now_unix_ms);
     } else {
         int rc = rec_local_loop(&recommender->local, now_unix_ms, &err);
+        if (rc == -ECANCELED)
+            return;
         tell_redis(recommender, rc, &err);
     }
     publish(recommender, began_ns);
@@ -349,7 +351,7 @@ int rec_recommender_new(const struct rec_settings *settings, struct kw_log *log,
 {
     kw_cleanup(rec_recommender_free) struct rec_recommender *recommender =
         calloc(1, sizeof(*recommender));
-    const struct kw_redis_conf redis = {
+    struct kw_redis_conf redis = {
         .url = settings->redis_url,
         .user = settings->redis_user,
         .password_file = settings->redis_password_file,
@@ -364,6 +366,7 @@ int rec_recommender_new(const struct rec_settings *settings, struct kw_log *log,
     int rc = start_loop(recommender);
     if (rc < 0)
         return kw_err_set(err, rc, "cannot make the event loop");
+    redis.cancel_fd = kw_source_fd(recommender->signals);
     rc = kw_redis_new(&redis, &recommender->redis, err);
     if (rc < 0)
         return rc;
