@@ -4,6 +4,7 @@
 
 KWATT_E2E_SECONDS shortens the two minutes of the first test, for looking by hand.
 """
+import contextlib
 import json
 import mmap
 import os
@@ -13,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 
@@ -184,6 +186,53 @@ def test_fork_storm() -> None:
             rig.check_books(agent.next_view())
 
 
+def churn(number: int, ending: threading.Event) -> None:
+    """Makes nested cgroups that live for one short process, until the end."""
+    made = 0
+    while not ending.is_set():
+        made += 1
+        with rig.Cgroup(f"churn-{number}-{made}") as outer:
+            inner = rig.Cgroup(f"churn-{number}-{made}/inner")
+            with inner if made % 2 else contextlib.nullcontext(outer) as group:
+                group.run("/bin/sh", "-c", f"i=0; while [ $i -lt {made % 3 * 3000} ]; do i=$((i+1)); done").wait()
+        time.sleep(0.02)
+
+
+def test_churn() -> None:
+    """Cgroups that come and go, an agent that is stopped, a counter that jumps: every view balances, nothing falls."""
+    with rig.folder() as name:
+        folder = pathlib.Path(name)
+        meter = rig.Meter(folder / "sys", rig.Meter.MODULUS - 5_000_000)
+        agent = rig.Agent(folder, "--sysfs", str(folder / "sys"), "--interval", "300ms")
+        ending = threading.Event()
+        threads = [threading.Thread(target=churn, args=(i, ending)) for i in range(2)]
+        with agent:
+            for thread in threads:
+                thread.start()
+            try:
+                before: dict = {}
+                for turn in range(60):
+                    meter.advance((0, 1, 17, 1_000_000, 30_000_000)[turn % 5])
+                    if turn % 12 == 11:
+                        agent.process.send_signal(signal.SIGSTOP)
+                        time.sleep(1)
+                        agent.process.send_signal(signal.SIGCONT)
+                    view = agent.view()
+                    now = {**rig.check_books(view), "departed": view["departed_uj"],
+                           **{pod["id"]: pod["active_uj"] for pod in view["pods"]}}
+                    fell = [key for key in now if now[key] < before.get(key, 0)]
+                    check(not fell, f"energy fell: {[(key, before[key], now[key]) for key in fell]}")
+                    before = now
+                    time.sleep(0.2)
+            finally:
+                ending.set()
+                for thread in threads:
+                    thread.join()
+            total = rig.check_books(agent.next_view())
+            check(total["measured_uj"] == meter.counted, f"{total}, drawn {meter.counted}")
+            check(meter.wraps == 1, f"the counter wrapped {meter.wraps} times: the test is wrong")
+
+
 def bundle(folder: pathlib.Path, cgroup: str) -> None:
     """An OCI bundle whose root holds nothing but busybox."""
     for name in ("bin", "dev", "proc", "run", "sys", "tmp"):
@@ -330,7 +379,8 @@ def test_fallbacks() -> None:
         print(f"  without root: {view['sample']['accounting']}, {view['sample']['meter']}")
 
 
-TESTS = [test_fallbacks, test_runc, test_containerd, test_fork_storm, test_agent_dies, test_redis_dies, test_three_to_one]
+TESTS = [test_fallbacks, test_runc, test_containerd, test_fork_storm, test_churn, test_agent_dies, test_redis_dies,
+         test_three_to_one]
 
 
 def main() -> int:

@@ -110,8 +110,8 @@ int agent_bpf_why(struct kw_err *err, int r, const char *step, const char *procf
                           step);
     if (r == -ENOSYS)
         return kw_err_set(err, r,
-                          "eBPF: the kernel was built without bpf(); CONFIG_BPF_SYSCALL "
-                          "brings it");
+                          "eBPF: the kernel has no bpf(), or a container runtime's seccomp profile "
+                          "hides it; allow bpf() there, or use a kernel with CONFIG_BPF_SYSCALL");
     if (verifier_log != NULL) {
         size_t len = strlen(verifier_log);
         size_t from = len < sizeof(log) ? 0 : len - sizeof(log) + 1;
