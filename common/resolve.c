@@ -61,13 +61,13 @@ static void *run(void *arg)
 
 static struct job *new_job(const char *host, const char *port)
 {
-    size_t len = strlen(host);
-    struct job *job = calloc(1, sizeof(*job) + len + 1);
+    size_t size = strlen(host) + 1;
+    struct job *job = calloc(1, sizeof(*job) + size);
     pthread_condattr_t monotonic;
 
     if (job == NULL)
         return NULL;
-    memcpy(job->host, host, len);
+    memcpy(job->host, host, size);
     (void)snprintf(job->port, sizeof(job->port), "%s", port);
     (void)pthread_mutex_init(&job->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
