@@ -44,7 +44,7 @@
 static const struct {
     unsigned names, calls;
     double bound;
-} sizes[] = {{100, 4000, 3}, {500, 6000, 5}, {5000, 800, 8}, {15000, 300, 8}};
+} sizes[] = {{100, 4000, 2.5}, {500, 6000, 3.5}, {5000, 800, 6}, {15000, 300, 6}};
 #define SIZES KW_ARRAY_SIZE(sizes)
 
 static const char *const verbs[] = {"prioritize", "filter"};
