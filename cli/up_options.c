@@ -36,8 +36,10 @@ static const struct kw_conf_option rows[] = {
      .offset = AT(state_dir),
      .metavar = "DIR",
      .group = "This machine",
-     .help = "lock, Redis socket and logs; default: /run/kwatt for root, else\n"
-             "$XDG_RUNTIME_DIR/kwatt or /tmp/kwatt-UID"},
+     .help =
+         "lock, Redis socket and logs; default: /run/kwatt for root, else\n"
+         "$XDG_RUNTIME_DIR/kwatt or /tmp/kwatt-UID; where it cannot be written, one in /dev/shm\n"
+         "or /tmp is taken and named"},
     {.flag = "agent-listen",
      .key = "agentListen",
      .type = KW_CONF_STRING,
