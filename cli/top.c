@@ -28,6 +28,8 @@
 #define DEFAULT_AGENT "http://127.0.0.1:9891"
 /** Summary, header, "and more", a note. */
 #define OTHER_LINES   8
+/** What failed, in a window of 80 columns. */
+#define PROBLEM_LINES 4
 
 struct settings {
     bool once, json;
@@ -318,7 +320,8 @@ static int show_workloads(struct top *top)
 
     if (rc < 0)
         return rc;
-    style.rows = cli_screen_rows(&top->screen, OTHER_LINES);
+    style.rows =
+        cli_screen_rows(&top->screen, OTHER_LINES + (top->problem[0] != '\0' ? PROBLEM_LINES : 0));
     cli_rows_sort(table, n, (enum cli_sort)top->settings.sort);
     cli_table_summary(&text, &summary, &style);
     if (before == NULL)
