@@ -131,15 +131,19 @@ static __always_inline void enter(__u64 key, const bool always)
 {
     __u32 zero = 0;
     struct kw_sched_slot *slot = bpf_map_lookup_elem(&slots, &zero);
-    __u64 now;
+    __u64 now, last, since;
 
     if (slot == NULL || (!always && slot->key == key))
         return;
     now = bpf_ktime_get_ns();
-    if (slot->key != KW_SCHED_KEY_IDLE && now > slot->since_ns)
-        charge(slot->key, now - slot->since_ns);
+    last = slot->key;
+    since = slot->since_ns;
+    /* first the new slice, then the old one's time: `moved` runs with interrupts on, and a flush
+     * that comes in between must not find the old slice open and charge it again */
     slot->key = key;
     slot->since_ns = now;
+    if (last != KW_SCHED_KEY_IDLE && now > since)
+        charge(last, now - since);
 }
 
 /* Arguments of sched_switch: preempt, prev, next; later kernels append to them. */
