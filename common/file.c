@@ -57,7 +57,8 @@ static ssize_t read_text(int fd, char *buffer, size_t size, off_t at)
 
 ssize_t kw_file_read_at(int dirfd, const char *path, char *buffer, size_t size)
 {
-    kw_cleanup_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    /* O_NONBLOCK: a tree from outside may hold a pipe where a file should be */
+    kw_cleanup_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return -errno;
     return read_text(fd, buffer, size, -1);

@@ -13,7 +13,8 @@
 /**
  * Reads a whole small file into a caller's buffer and NUL-terminates it.
  * @param dirfd AT_FDCWD or an open directory.
- * @return bytes read (without the NUL); -errno; -EFBIG where it does not fit.
+ * A pipe in its place is read without waiting. @return bytes read (without the NUL); -errno; -EFBIG
+ * where it does not fit.
  */
 ssize_t kw_file_read_at(int dirfd, const char *path, char *buffer, size_t size);
 
