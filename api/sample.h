@@ -44,7 +44,7 @@ struct kw_platform_sample {
 struct kw_sample {
     char node[254];
     char boot_id[40];
-    uint64_t epoch; /**< unix ms of the agent's start; a greater one is a newer epoch */
+    uint64_t epoch; /**< unix ms of the agent's start; another value is another epoch */
     uint64_t seq;   /**< counts samples within the epoch, from 1 */
     int64_t t_unix_ms;
     uint64_t interval_ns; /**< measured length of the last window */
