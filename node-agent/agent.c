@@ -325,6 +325,11 @@ static int start_readers(struct agent *agent, struct kw_err *err)
         if (rc == 0)
             kw_log_info(agent->log, "listening", kw_str("address", options->listen),
                         kw_u64("port", agent_exporter_port(agent->exporter)));
+        if (rc == 0 && agent_exporter_untried_library(agent->exporter) != NULL)
+            kw_log_warn(agent->log,
+                        "kwatt was not tried with this libmicrohttpd; malformed heads are "
+                        "left to its strict mode",
+                        kw_str("version", agent_exporter_untried_library(agent->exporter)));
     }
     return rc;
 }

@@ -146,6 +146,11 @@ int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_ex
     return 0;
 }
 
+const char *agent_exporter_untried_library(const struct agent_exporter *exporter)
+{
+    return kw_http_server_untried(exporter->server);
+}
+
 void agent_exporter_beat(struct agent_exporter *exporter, uint64_t now_ns)
 {
     atomic_store(&exporter->beat_ns, now_ns);

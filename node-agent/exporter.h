@@ -32,6 +32,10 @@ struct agent_exporter_conf {
 int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_exporter **ret,
                          struct kw_err *err);
 
+/** Version of the HTTP library where kwatt was not tried with it (kw_http_server_untried); NULL
+ * where it was. */
+const char *agent_exporter_untried_library(const struct agent_exporter *exporter);
+
 /** The loop took a sample at this CLOCK_MONOTONIC time: what /healthz judges by. From the loop's
  * thread. */
 void agent_exporter_beat(struct agent_exporter *exporter, uint64_t now_ns);
