@@ -12,7 +12,7 @@
 struct kw_container_advice {
     char name[254]; /**< container's name or id; the workload's id where it has no containers */
     uint64_t target_mcpu, lower_mcpu, upper_mcpu;
-    uint64_t target_bytes, lower_bytes, upper_bytes; /**< memory */
+    uint64_t target_bytes, lower_bytes, upper_bytes; /**< memory; 0: never measured, so no advice */
 };
 
 struct kw_advice {

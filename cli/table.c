@@ -115,7 +115,7 @@ static void cell_advice_memory(struct kw_buf *out, const struct cli_row *row,
     char text[CLI_NUMBER_MAX] = "-";
 
     (void)context;
-    if (row->has_advice)
+    if (row->has_advice && row->advice_bytes > 0) /* 0: never measured */
         cli_text_bytes(text, row->advice_bytes);
     cli_text_fit(out, text, width, true);
 }
