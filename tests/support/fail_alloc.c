@@ -12,13 +12,15 @@
 /* A parser of small texts allocates less often; a higher count is a loop. */
 #define MAX_ALLOCATIONS 1000
 
-static int left = -1; /* allocations until the one that fails; negative: none does */
+static int left = -1; /* allocations that still succeed; negative: all do */
 static bool failed_one;
 
 static bool fails(void)
 {
-    if (left < 0 || left-- > 0)
+    if (left != 0) {
+        left -= left > 0;
         return false;
+    }
     failed_one = true;
     return true;
 }
@@ -34,6 +36,8 @@ static bool fails(void)
 WRAP(void *, malloc, (size_t n), (n))
 WRAP(void *, calloc, (size_t n, size_t size), (n, size))
 WRAP(void *, realloc, (void *old, size_t n), (old, n))
+WRAP(void *, reallocarray, (void *old, size_t n, size_t size), (old, n, size))
+WRAP(void *, aligned_alloc, (size_t align, size_t n), (align, n))
 WRAP(char *, strdup, (const char *text), (text))
 WRAP(char *, strndup, (const char *text, size_t n), (text, n))
 /* clang-format on */
@@ -65,4 +69,10 @@ unsigned kwt_fail_each(int (*attempt)(void *user), void *user)
     }
     fail_msg("more than %d allocations", MAX_ALLOCATIONS);
     return 0;
+}
+
+void kwt_fail_after(int successes)
+{
+    left = successes;
+    failed_one = false;
 }

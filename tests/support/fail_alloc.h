@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Lets the nth allocation fail. The test links with -Wl,--wrap=malloc and so on (see its
- * CMakeLists.txt); what shared libraries allocate inside themselves does not fail.
+ * Lets the nth allocation and all later ones fail. The test links with -Wl,--wrap=malloc and so on
+ * (see its CMakeLists.txt); what shared libraries allocate inside themselves does not fail.
  */
 
 /**
@@ -12,3 +12,6 @@
  * got through.
  */
 unsigned kwt_fail_each(int (*attempt)(void *user), void *user);
+
+/** Allocations fail once so many more have succeeded; negative: none does any more. */
+void kwt_fail_after(int successes);

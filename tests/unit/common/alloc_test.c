@@ -19,66 +19,8 @@
 #include "common/snapshot.h"
 #include "common/yaml.h"
 #include "tests/support/cmocka.h"
+#include "tests/support/fail_alloc.h"
 #include "tests/unit/common/conf_fixture.h"
-
-/* Allocations that still succeed; < 0: all do. */
-static int left = -1;
-static bool failed_one;
-
-static bool fails(void)
-{
-    if (left < 0)
-        return false;
-    if (left == 0) {
-        failed_one = true;
-        return true;
-    }
-    left--;
-    return false;
-}
-
-#define WRAP(type, name, params, args)              \
-    type __real_##name params;                      \
-    type __wrap_##name params;                      \
-    type __wrap_##name params                       \
-    {                                               \
-        return fails() ? NULL : __real_##name args; \
-    }
-WRAP(void *, malloc, (size_t n), (n))
-WRAP(void *, calloc, (size_t n, size_t size), (n, size))
-WRAP(void *, realloc, (void *old, size_t n), (old, n))
-WRAP(void *, reallocarray, (void *old, size_t n, size_t size), (old, n, size))
-WRAP(void *, aligned_alloc, (size_t align, size_t n), (align, n))
-WRAP(char *, strdup, (const char *text), (text))
-WRAP(char *, strndup, (const char *text, size_t n), (text, n))
-
-int __wrap_asprintf(char **ret, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int __wrap_asprintf(char **ret, const char *format, ...)
-{
-    if (fails())
-        return -1;
-    va_list args;
-    va_start(args, format);
-    int n = vasprintf(ret, format, args);
-    va_end(args);
-    return n;
-}
-
-/* Runs `attempt` with ever later failures. @return how many failed before it got through. */
-static unsigned fail_each(int (*attempt)(void *user), void *user)
-{
-    for (int n = 0;; n++) {
-        left = n;
-        failed_one = false;
-        int rc = attempt(user);
-        left = -1;
-        if (rc == 0 && !failed_one)
-            return (unsigned)n;
-        if (rc != -ENOMEM)
-            fail_msg("allocation %d: %d", n, rc);
-        assert_true(n < 1000);
-    }
-}
 
 static int try_conf(void *user)
 {
@@ -101,7 +43,7 @@ static void configuration(void **state)
     (void)state;
     kwt_write_config(
         "redis:\n  url: redis://h\n  timeout: 3s\nhttp: {metrics: no, maxBody: 1Mi}\n");
-    assert_true(fail_each(try_conf, NULL) > 15);
+    assert_true(kwt_fail_each(try_conf, NULL) > 15);
 }
 
 static int try_yaml(void *user)
@@ -122,7 +64,7 @@ static void yaml(void **state)
 {
     (void)state;
     static char text[] = "a: b\nc: [d, {e: f}, ~]\ng: {h: i, j: k, l: m}\n";
-    assert_true(fail_each(try_yaml, text) > 20);
+    assert_true(kwt_fail_each(try_yaml, text) > 20);
 }
 
 static int try_write(void *user)
@@ -146,9 +88,9 @@ static void files(void **state)
 {
     (void)state;
     kwt_write_config("");
-    assert_int_equal(fail_each(try_write, kwt_config_path), 2);
-    assert_int_equal(fail_each(try_slurp, kwt_config_path), 1);
-    assert_int_equal(fail_each(try_mkdir, NULL), 1);
+    assert_int_equal(kwt_fail_each(try_write, kwt_config_path), 2);
+    assert_int_equal(kwt_fail_each(try_slurp, kwt_config_path), 1);
+    assert_int_equal(kwt_fail_each(try_mkdir, NULL), 1);
 }
 
 static int try_snapshot(void *user)
@@ -195,25 +137,25 @@ static int try_log(void *user)
 static void owners(void **state)
 {
     (void)state;
-    assert_int_equal(fail_each(try_snapshot, NULL), 3);
-    assert_int_equal(fail_each(try_loop, NULL), 4);
-    assert_int_equal(fail_each(try_log, NULL), 1);
+    assert_int_equal(kwt_fail_each(try_snapshot, NULL), 3);
+    assert_int_equal(kwt_fail_each(try_loop, NULL), 4);
+    assert_int_equal(kwt_fail_each(try_log, NULL), 1);
 }
 
 static void a_buffer_keeps_what_it_had(void **state)
 {
     (void)state;
     kw_cleanup(kw_buf_free) struct kw_buf buf = {0};
-    left = 0;
+    kwt_fail_after(0);
     assert_int_equal(kw_buf_addf(&buf, "%d", 1), -ENOMEM);
     assert_true(buf.failed);
     assert_null(buf.data);
     assert_int_equal(kw_buf_add_json(&buf, "x", 1), -ENOMEM);
-    left = 1;
+    kwt_fail_after(1);
     kw_buf_reset(&buf);
     assert_int_equal(kw_buf_adds(&buf, "kept"), 0);
     assert_int_equal(kw_buf_addf(&buf, "%200d", 1), -ENOMEM);
-    left = -1;
+    kwt_fail_after(-1);
     assert_string_equal(buf.data, "kept");
     assert_int_equal(buf.len, 4);
     assert_true(buf.failed);
@@ -231,7 +173,7 @@ static void hot_paths_allocate_nothing(void **state)
     kw_cleanup(kw_log_free) struct kw_log *log = kw_log_new("p", KW_LOG_INFO, out);
     kw_cleanup(kw_buf_free) struct kw_buf buf = {0};
     assert_int_equal(kw_buf_reserve(&buf, 100), 0);
-    left = 0;
+    kwt_fail_after(0);
     kw_snapshot_publish(snapshot, first);
     size_t slot;
     assert_string_equal(kw_snapshot_acquire(snapshot, &slot), "one");
@@ -241,7 +183,7 @@ static void hot_paths_allocate_nothing(void **state)
     kw_buf_reset(&buf);
     assert_int_equal(kw_buf_addf(&buf, "%050d", 1), 0);
     assert_int_equal(kw_buf_add_json(&buf, "\n\"", 2), 0);
-    left = -1;
+    kwt_fail_after(-1);
     kw_snapshot_free(&snapshot);
 }
 
