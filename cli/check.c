@@ -20,7 +20,7 @@
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/kube.h"
-#include "common/redis.h"
+#include "common/redis_rows.h"
 
 /** Loading and verifying the BPF programs takes a second on a slow machine. */
 #define AGENT_TIMEOUT_MS   20000
@@ -28,7 +28,8 @@
 
 struct settings {
     bool json;
-    char *redis_url, *redis_user, *redis_password_file, *kubeconfig, *sysfs, *procfs;
+    struct kw_redis_access redis;
+    char *kubeconfig, *sysfs, *procfs;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -40,33 +41,14 @@ static const struct kw_conf_option rows[] = {
      .def = "false",
      .group = "Output",
      .help = "print one JSON document"},
-    {.flag = "redis",
-     .env = "KWATT_REDIS",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_url),
-     .metavar = "URL",
-     .group = "What to check",
-     .help = "Redis to reach; default: the private one of kwatt up"},
-    {.flag = "redis-user",
-     .env = "KWATT_REDIS_USER",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_user),
-     .metavar = "NAME",
-     .group = "What to check",
-     .help = "ACL user for --redis"},
-    {.flag = "redis-password-file",
-     .env = "KWATT_REDIS_PASSWORD_FILE",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_password_file),
-     .metavar = "FILE",
-     .group = "What to check",
-     .help = "file with the password for --redis"},
-    {.flag = "kubeconfig",
-     .type = KW_CONF_STRING,
-     .offset = AT(kubeconfig),
-     .metavar = "FILE",
-     .group = "What to check",
-     .help = "cluster to reach; default: none"},
+    KW_REDIS_ROWS(struct settings, redis, "What to check", NULL,
+                  "Redis to reach: " KW_REDIS_URL_FORMS "; default: the private one of kwatt up"){
+        .flag = "kubeconfig",
+        .type = KW_CONF_STRING,
+        .offset = AT(kubeconfig),
+        .metavar = "FILE",
+        .group = "What to check",
+        .help = "cluster to reach; default: none"},
     {.flag = "sysfs",
      .env = "KWATT_SYSFS",
      .type = KW_CONF_STRING,
@@ -129,7 +111,7 @@ static int check_agent(const struct cli_io *io, const struct settings *settings,
         return 1;
     if (rc < 0)
         (void)snprintf(detail, sizeof(detail), "kwatt-node-agent --check failed: %s",
-                       strerrordesc_np(-rc));
+                       kw_errno_text(rc));
     else
         (void)snprintf(detail, sizeof(detail), "kwatt-node-agent --check said nothing (%s %d)",
                        WIFSIGNALED(status) ? "signal" : "status",
@@ -141,15 +123,13 @@ static int check_agent(const struct cli_io *io, const struct settings *settings,
 static int check_redis(const struct cli_io *io, const struct settings *settings,
                        struct cli_findings *findings)
 {
-    struct kw_redis_conf conf = {.url = settings->redis_url,
-                                 .user = settings->redis_user,
-                                 .password_file = settings->redis_password_file};
+    const struct kw_redis_conf conf = {.access = settings->redis};
     struct kw_redis *redis = NULL;
     struct kw_err err = {0};
     char path[PATH_MAX], detail[600];
     int rc;
 
-    if (settings->redis_url == NULL) {
+    if (settings->redis.url == NULL) {
         if (cli_programs_in_path(io, "redis-server", path) < 0)
             return cli_findings_add(
                 findings, CLI_DEGRADED, "redis",

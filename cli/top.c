@@ -23,6 +23,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/conf.h"
+#include "common/redis_rows.h"
 #include "common/version.h"
 
 #define DEFAULT_AGENT "http://127.0.0.1:9891"
@@ -34,7 +35,8 @@
 struct settings {
     bool once, json;
     unsigned sort;
-    char *redis_url, *redis_user, *redis_password_file, *node, *agent, *state_dir;
+    struct kw_redis_access redis;
+    char *node, *agent, *state_dir;
     uint64_t interval_ns;
 };
 
@@ -95,34 +97,14 @@ static const struct kw_conf_option rows[] = {
      .metavar = "URL",
      .group = "Source",
      .help = "agent to ask; default: that of the kwatt up that runs, else " DEFAULT_AGENT},
-    {.flag = "redis",
-     .env = "KWATT_REDIS",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_url),
-     .metavar = "URL",
-     .group = "Source",
-     .help = "show what the nodes of a cluster publish there: redis://HOST[:PORT][/DB] or "
-             "unix:///path"},
-    {.flag = "redis-user",
-     .env = "KWATT_REDIS_USER",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_user),
-     .metavar = "NAME",
-     .group = "Source",
-     .help = "ACL user for --redis"},
-    {.flag = "redis-password-file",
-     .env = "KWATT_REDIS_PASSWORD_FILE",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_password_file),
-     .metavar = "FILE",
-     .group = "Source",
-     .help = "file with the password for --redis"},
-    {.flag = "node",
-     .type = KW_CONF_STRING,
-     .offset = AT(node),
-     .metavar = "NAME",
-     .group = "Source",
-     .help = "with --redis: the workloads of this node"},
+    KW_REDIS_ROWS(struct settings, redis, "Source", NULL,
+                  "show what the nodes of a cluster publish there: " KW_REDIS_URL_FORMS){
+        .flag = "node",
+        .type = KW_CONF_STRING,
+        .offset = AT(node),
+        .metavar = "NAME",
+        .group = "Source",
+        .help = "with --redis: the workloads of this node"},
     {.flag = "state-dir",
      .env = "KWATT_STATE_DIR",
      .type = KW_CONF_STRING,
@@ -169,15 +151,13 @@ static void find_running(const char *dir, struct cli_running *ret)
 static int open_source(struct top *top, struct kw_err *err)
 {
     struct settings *settings = &top->settings;
-    struct kw_redis_conf conf = {.url = settings->redis_url,
-                                 .user = settings->redis_user,
-                                 .password_file = settings->redis_password_file};
+    struct kw_redis_conf conf = {.access = settings->redis};
     struct cli_running running = {0};
     char dir[PATH_MAX] = "";
     const char *agent = settings->agent;
     int rc = 0;
 
-    if (settings->redis_url != NULL && settings->agent == NULL)
+    if (settings->redis.url != NULL && settings->agent == NULL)
         return kw_redis_new(&conf, &top->redis, err);
     if (settings->node != NULL)
         return kw_err_set(err, -EINVAL, "--node needs --redis: an agent knows its own node only");
@@ -191,7 +171,7 @@ static int open_source(struct top *top, struct kw_err *err)
             agent = running.agent;
         else
             agent = DEFAULT_AGENT;
-        conf = (struct kw_redis_conf){.url = running.redis};
+        conf = (struct kw_redis_conf){.access.url = running.redis};
         /* its Redis has the advices; without them the table has two empty columns */
         if (running.redis[0] != '\0')
             (void)kw_redis_new(&conf, &top->redis, NULL);

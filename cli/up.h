@@ -25,7 +25,7 @@ struct cli_up_settings {
     bool json;
     unsigned sort; /**< enum cli_sort */
     char *agent_listen, *extender_listen, *recommender_listen;
-    char *redis_url, *redis_user, *redis_password_file;
+    struct kw_redis_access redis;
     char *kubeconfig;
     uint64_t interval_ns;
     char *node_name, *meter, *accounting, *attribution, *idle_watts, *full_watts;

@@ -3,6 +3,7 @@
 
 #include "cli/up.h"
 #include "common/cleanup.h"
+#include "common/redis_rows.h"
 
 #define AT(field) offsetof(struct cli_up_settings, field)
 
@@ -65,38 +66,15 @@ static const struct kw_conf_option rows[] = {
      .metavar = "ADDRESS",
      .group = "This machine",
      .help = "where the recommender serves its metrics"},
-    {.flag = "redis",
-     .env = "KWATT_REDIS",
-     .key = "redis.url",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_url),
-     .metavar = "URL",
-     .group = "Redis and Kubernetes",
-     .help =
-         "redis://HOST[:PORT][/DB] or unix:///path; default: a private redis-server is started"},
-    {.flag = "redis-user",
-     .env = "KWATT_REDIS_USER",
-     .key = "redis.user",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_user),
-     .metavar = "NAME",
-     .group = "Redis and Kubernetes",
-     .help = "ACL user for --redis"},
-    {.flag = "redis-password-file",
-     .env = "KWATT_REDIS_PASSWORD_FILE",
-     .key = "redis.passwordFile",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_password_file),
-     .metavar = "FILE",
-     .group = "Redis and Kubernetes",
-     .help = "file with the password for --redis"},
-    {.flag = "kubeconfig",
-     .key = "kubeconfig",
-     .type = KW_CONF_STRING,
-     .offset = AT(kubeconfig),
-     .metavar = "FILE",
-     .group = "Redis and Kubernetes",
-     .help = "cluster whose VerticalPodAutoscalers the recommender serves; default: none"},
+    KW_REDIS_ROWS(struct cli_up_settings, redis, "Redis and Kubernetes", NULL,
+                  KW_REDIS_URL_FORMS "; default: a private redis-server is started"){
+        .flag = "kubeconfig",
+        .key = "kubeconfig",
+        .type = KW_CONF_STRING,
+        .offset = AT(kubeconfig),
+        .metavar = "FILE",
+        .group = "Redis and Kubernetes",
+        .help = "cluster whose VerticalPodAutoscalers the recommender serves; default: none"},
     {.flag = "interval",
      .env = "KWATT_INTERVAL",
      .key = "interval",

@@ -82,7 +82,7 @@ static int take_folder(struct cli_up *up, struct kw_err *err)
     int rc = name_folder(up);
 
     if (rc < 0)
-        return kw_err_set(err, rc, "state folder: %s", strerrordesc_np(-rc));
+        return kw_err_set(err, rc, "state folder: %s", kw_errno_text(rc));
     rc = lock_folder(up, up->dir, err);
     if (rc != -EROFS && rc != -ENOSPC && rc != -EDQUOT && rc != -EACCES)
         return rc;
@@ -135,7 +135,7 @@ static int take_port(struct cli_up *up, struct cli_address *address, const char 
             text, flag);
     if (rc < 0)
         return kw_err_set(err, rc, "cannot listen on %s: %s; give another address with --%s", text,
-                          strerrordesc_np(-rc), flag);
+                          kw_errno_text(rc), flag);
     cli_address_format(address, out);
     return 0;
 }
@@ -184,19 +184,17 @@ static int prepare_redis(struct cli_up *up, struct kw_err *err)
             "the state folder's name %.200s is too long for a unix socket; give a shorter "
             "one with --state-dir",
             up->dir);
-    if (up->settings.redis_url != NULL) {
-        conf.url = up->settings.redis_url;
-        conf.user = up->settings.redis_user;
-        conf.password_file = up->settings.redis_password_file;
+    if (up->settings.redis.url != NULL) {
+        conf.access = up->settings.redis;
         (void)add_child(up, "redis-server", "");
     } else {
         char url[PATH_MAX + 8];
         (void)snprintf(url, sizeof(url), "unix://%s", socket_path);
-        up->settings.redis_url = strdup(url);
-        conf.url = up->settings.redis_url;
+        up->settings.redis.url = strdup(url);
+        conf.access.url = up->settings.redis.url;
         bool found = cli_programs_in_path(up->io, "redis-server", program) == 0;
         struct cli_child *redis = add_child(up, "redis-server", found ? program : "");
-        if (conf.url == NULL || redis == NULL)
+        if (conf.access.url == NULL || redis == NULL)
             return kw_err_set(err, -ENOMEM, "out of memory");
         /* what an older run left; nobody listens there, since we hold the lock */
         (void)unlink(socket_path);
@@ -217,7 +215,7 @@ static int prepare_redis(struct cli_up *up, struct kw_err *err)
     }
     if (rc < 0)
         return kw_err_set(err, rc, "out of memory");
-    (void)snprintf(up->running.redis, sizeof(up->running.redis), "%s", up->settings.redis_url);
+    (void)snprintf(up->running.redis, sizeof(up->running.redis), "%s", up->settings.redis.url);
     rc = kw_redis_new(&conf, &up->redis_client, err);
     if (rc < 0)
         (void)kw_err_wrap(err, "--redis");
@@ -231,12 +229,18 @@ static int add_option(struct cli_child *child, const char *flag, const char *val
 
 static int add_redis_options(struct cli_child *child, const struct cli_up_settings *settings)
 {
-    int rc = add_option(child, "redis", settings->redis_url);
+    const struct kw_redis_access *redis = &settings->redis;
+    const struct {
+        const char *flag, *value;
+    } options[] = {
+        {"redis", redis->url},
+        {"redis-user", redis->user},
+        {"redis-password-file", redis->password_file},
+    };
+    int rc = 0;
 
-    if (rc == 0)
-        rc = add_option(child, "redis-user", settings->redis_user);
-    if (rc == 0)
-        rc = add_option(child, "redis-password-file", settings->redis_password_file);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(options) && rc == 0; i++)
+        rc = add_option(child, options[i].flag, options[i].value);
     return rc;
 }
 
@@ -348,7 +352,7 @@ static int check_files(const struct cli_up_settings *settings, struct kw_err *er
     const struct {
         const char *flag, *path;
     } files[] = {{"kubeconfig", settings->kubeconfig},
-                 {"redis-password-file", settings->redis_password_file}};
+                 {"redis-password-file", settings->redis.password_file}};
 
     for (size_t i = 0; i < KW_ARRAY_SIZE(files); i++) {
         if (files[i].path != NULL && access(files[i].path, R_OK) < 0)

@@ -292,11 +292,11 @@ int kw_redis_new(const struct kw_redis_conf *conf, struct kw_redis **ret, struct
     if (redis == NULL)
         return kw_err_set(err, -ENOMEM, "redis: out of memory");
     redis->fd = -1;
-    int r = kw_redis_url_parse(conf->url, &redis->url, err);
+    int r = kw_redis_url_parse(conf->access.url, &redis->url, err);
     if (r < 0)
         return r;
-    redis->user = copy_or_null(conf->user, &lost);
-    redis->password_file = copy_or_null(conf->password_file, &lost);
+    redis->user = copy_or_null(conf->access.user, &lost);
+    redis->password_file = copy_or_null(conf->access.password_file, &lost);
     redis->name = kw_redis_url_name(&redis->url);
     if (lost || redis->name == NULL)
         return kw_err_set(err, -ENOMEM, "redis: out of memory");

@@ -17,12 +17,17 @@
 
 struct kw_redis;
 
+/** Where a Redis is and who asks: what an operator chooses (common/redis_rows.h). */
+struct kw_redis_access {
+    const char *url;  /**< "redis://[USER@]HOST[:PORT][/DB]", "unix:///path/redis.sock[?db=N]"; a
+                   password  in the URL is refused with a hint at password_file */
+    const char *user; /**< ACL user; NULL: the URL's, else default */
+    const char *password_file; /**< read at each connect; NULL: none */
+};
+
 /** Texts are copied. */
 struct kw_redis_conf {
-    const char *url;  /**< "redis://[USER@]HOST[:PORT][/DB]", "unix:///path/redis.sock[?db=N]"; a
-                         password in the URL is refused with a hint at password_file */
-    const char *user; /**< ACL user; NULL: the URL's, else default */
-    const char *password_file;   /**< read at each connect; NULL: none */
+    struct kw_redis_access access;
     uint32_t connect_timeout_ms; /**< 0: 1000 */
     uint32_t timeout_ms;         /**< a whole pipeline; 0: 2000 */
     int cancel_fd; /**< as soon as it can be read, waiting for replies ends (-ECANCELED); it is only

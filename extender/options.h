@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "common/conf.h"
+#include "common/redis.h"
 
 /** Settings of kwatt-extender; filled by kw_conf_load from the rows in options.c. */
 struct ext_settings {
@@ -12,9 +13,7 @@ struct ext_settings {
     uint64_t max_body_bytes;
     uint64_t max_connections;
     uint64_t idle_timeout_ns;
-    char *redis_url;
-    char *redis_user;
-    char *redis_password_file;
+    struct kw_redis_access redis;
     uint64_t redis_timeout_ns;
     uint64_t refresh_ns;
     uint64_t stale_after_ns;

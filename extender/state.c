@@ -136,9 +136,7 @@ static int start_reader(struct ext_state *state, struct kw_err *err)
 {
     const struct ext_settings *settings = state->settings;
     const struct kw_redis_conf conf = {
-        .url = settings->redis_url,
-        .user = settings->redis_user,
-        .password_file = settings->redis_password_file,
+        .access = settings->redis,
         .timeout_ms = (uint32_t)(settings->redis_timeout_ns / KW_NS_PER_MS),
     };
     int rc = ext_refresh_new(&conf, &state->reader.refresh, err);

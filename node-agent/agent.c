@@ -259,7 +259,7 @@ static int open_sources(struct agent *agent, struct kw_err *err)
                     kw_str("cause", cause.text));
     rc = agent_privilege_drop(kept);
     if (rc < 0)
-        return kw_err_set(err, rc, "privileges cannot be given up: %s", strerrordesc_np(-rc));
+        return kw_err_set(err, rc, "privileges cannot be given up: %s", kw_errno_text(rc));
     kw_log_info(
         agent->log, "sampling", kw_str("version", kw_version()), kw_str("node", agent->info.node),
         kw_str("accounting", agent->accounting->name),
@@ -293,7 +293,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
     /* readers: the HTTP threads, the publisher, and this thread with --once */
     if (rc == 0)
         rc = kw_snapshot_new(AGENT_EXPORTER_THREADS + 2, agent_snapshot_recycle, &agent->snapshots);
-    return rc == 0 ? 0 : kw_err_set(err, rc, "no sampler: %s", strerrordesc_np(-rc));
+    return rc == 0 ? 0 : kw_err_set(err, rc, "no sampler: %s", kw_errno_text(rc));
 }
 
 static int start_readers(struct agent *agent, struct kw_err *err)
@@ -301,11 +301,9 @@ static int start_readers(struct agent *agent, struct kw_err *err)
     const struct agent_options *options = agent->options;
     int rc = 0;
 
-    if (options->redis_url != NULL) {
+    if (options->redis.url != NULL) {
         struct agent_publisher_conf conf = {
-            .redis = {.url = options->redis_url,
-                      .user = options->redis_user,
-                      .password_file = options->redis_password_file},
+            .redis = {.access = options->redis},
             .info = &agent->info,
             .snapshots = agent->snapshots,
             .log = agent->log,
@@ -349,7 +347,7 @@ static int make_loop(struct agent *agent, struct kw_err *err)
         struct kw_source *unused = NULL; /* freed with the loop */
         rc = kw_loop_add_signals(agent->loop, signals, on_signal, agent, &unused);
     }
-    return rc == 0 ? 0 : kw_err_set(err, rc, "no event loop: %s", strerrordesc_np(-rc));
+    return rc == 0 ? 0 : kw_err_set(err, rc, "no event loop: %s", kw_errno_text(rc));
 }
 
 static int start_timers(struct agent *agent, struct kw_err *err)
@@ -363,7 +361,7 @@ static int start_timers(struct agent *agent, struct kw_err *err)
     if (rc == 0 && agent->cgroups != NULL)
         rc = kw_loop_add_fd(agent->loop, agent_cgroups_fd(agent->cgroups), EPOLLIN, on_cgroups,
                             agent, &unused);
-    return rc == 0 ? 0 : kw_err_set(err, rc, "no timer: %s", strerrordesc_np(-rc));
+    return rc == 0 ? 0 : kw_err_set(err, rc, "no timer: %s", kw_errno_text(rc));
 }
 
 int agent_new(const struct agent_options *options, FILE *out, struct agent **ret,
@@ -382,7 +380,7 @@ int agent_new(const struct agent_options *options, FILE *out, struct agent **ret
     if (rc == 0)
         rc = agent_topology_read(options->sysfs_root, options->procfs_root, &agent->topology);
     if (rc < 0)
-        return kw_err_set(err, rc, "topology: %s", strerrordesc_np(-rc));
+        return kw_err_set(err, rc, "topology: %s", kw_errno_text(rc));
     fill_info(agent);
     rc = make_loop(agent, err);
     if (rc == 0)

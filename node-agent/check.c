@@ -135,13 +135,11 @@ static void check_meters(const struct agent_options *options, const struct agent
 
 static void check_redis(const struct agent_options *options, FILE *out)
 {
-    struct kw_redis_conf conf = {.url = options->redis_url,
-                                 .user = options->redis_user,
-                                 .password_file = options->redis_password_file};
+    const struct kw_redis_conf conf = {.access = options->redis};
     struct kw_redis *redis = NULL;
     struct kw_err err = {0};
 
-    if (options->redis_url == NULL)
+    if (options->redis.url == NULL)
         return;
     int rc = kw_redis_new(&conf, &redis, &err);
     if (rc == 0)
@@ -151,7 +149,7 @@ static void check_redis(const struct agent_options *options, FILE *out)
     if (rc == 0)
         line(out, "ok", "redis", kw_redis_name(redis));
     else
-        line(out, "missing", "redis", err.text[0] != '\0' ? err.text : strerrordesc_np(-rc));
+        line(out, "missing", "redis", err.text[0] != '\0' ? err.text : kw_errno_text(rc));
     kw_redis_free(&redis);
 }
 

@@ -4,7 +4,8 @@
 #include <stddef.h>
 
 #include "common/cleanup.h"
-#include "common/log.h"
+#include "common/log_rows.h"
+#include "common/redis_rows.h"
 
 const char *const agent_meter_choices[] = {"auto", "powercap", "model", NULL};
 const char *const agent_accounting_choices[] = {"auto", "ebpf", "ebpf-raw", "cgroup-files", NULL};
@@ -54,23 +55,17 @@ static const struct kw_conf_option options[] = {
      "either (nodes that share a machine, each with a meter of its own part)",
      "Where to look"},
     /* publishing */
-    {"redis", "KWATT_REDIS", "redis.url", KW_CONF_STRING, AT(redis_url), NULL, 0, 0, NULL, "URL",
-     "where to publish: redis://HOST[:PORT][/DB] or unix:///PATH; default: nowhere", "Publishing"},
-    {"redis-user", "KWATT_REDIS_USER", "redis.user", KW_CONF_STRING, AT(redis_user), NULL, 0, 0,
-     NULL, "USER", "ACL user; default: the URL's", "Publishing"},
-    {"redis-password-file", "KWATT_REDIS_PASSWORD_FILE", "redis.passwordFile", KW_CONF_STRING,
-     AT(redis_password_file), NULL, 0, 0, NULL, "FILE",
-     "file with the password, read at each connect", "Publishing"},
-    {"listen", "KWATT_LISTEN", "listen", KW_CONF_STRING, AT(listen), ":9891", 0, 0, NULL, "ADDR",
-     "address of /metrics, /healthz, /readyz and /v1/pods: HOST:PORT, :PORT, unix:/PATH; empty: "
-     "none",
-     "Publishing"},
+    KW_REDIS_ROWS(struct agent_options, redis, "Publishing", NULL,
+                  "where to publish: " KW_REDIS_URL_FORMS "; default: nowhere"){
+        "listen", "KWATT_LISTEN", "listen", KW_CONF_STRING, AT(listen), ":9891", 0, 0, NULL, "ADDR",
+        "address of /metrics, /healthz, /readyz and /v1/pods: HOST:PORT, :PORT, unix:/PATH; empty: "
+        "none",
+        "Publishing"},
     /* the program itself */
-    {"log-level", "KWATT_LOG_LEVEL", "logLevel", KW_CONF_CHOICE, AT(log_level), "info", 0, 0,
-     kw_log_level_names, "LEVEL", "what to log", "Program"},
-    {"check", NULL, NULL, KW_CONF_BOOL, AT(check), "false", 0, 0, NULL, NULL,
-     "print what this machine offers, one line per item (state, item, detail, remedy), and exit",
-     "Program"},
+    KW_LOG_ROW(struct agent_options, log_level, "Program"){
+        "check", NULL, NULL, KW_CONF_BOOL, AT(check), "false", 0, 0, NULL, NULL,
+        "print what this machine offers, one line per item (state, item, detail, remedy), and exit",
+        "Program"},
     {"once", NULL, NULL, KW_CONF_BOOL, AT(once), "false", 0, 0, NULL, NULL,
      "take one sample over one interval, print it as JSON (as /v1/pods), and exit", "Program"},
 };

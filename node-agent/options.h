@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "common/conf.h"
+#include "common/redis.h"
 
 /** What the operator can choose. Filled by kw_conf_load from agent_program; texts are owned by it.
  */
@@ -20,11 +21,9 @@ struct agent_options {
     unsigned attribution; /**< index into agent_attribution_choices */
     double idle_w;        /**< of all packages; 0: class prior */
     double full_w;
-    char *redis_url; /**< NULL: no Redis */
-    char *redis_user;
-    char *redis_password_file;
-    char *listen;       /**< "": no HTTP */
-    unsigned log_level; /**< enum kw_log_level */
+    struct kw_redis_access redis; /**< url NULL: no Redis */
+    char *listen;                 /**< "": no HTTP */
+    unsigned log_level;           /**< enum kw_log_level */
     bool check;
     bool once;
 };

@@ -5,7 +5,8 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/log.h"
+#include "common/log_rows.h"
+#include "common/redis_rows.h"
 
 #define AT(field) offsetof(struct rec_settings, field)
 
@@ -20,52 +21,22 @@ static const struct kw_conf_option rows[] = {
      .help = "address of /metrics, /healthz and /readyz: \"127.0.0.1:9892\", \":9892\" (all\n"
              "addresses), \"[::1]:9892\", \"unix:/path\"; port 0 picks a free one and logs it",
      .group = "Serving"},
-    {.flag = "redis",
-     .env = "KWATT_REDIS",
-     .key = "redis.url",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_url),
-     .def = "redis://127.0.0.1:6379",
-     .metavar = "URL",
-     .help = "where the agents publish: redis://HOST:PORT or unix:///path/redis.sock",
-     .group = "Redis"},
-    {.flag = "redis-user",
-     .env = "KWATT_REDIS_USER",
-     .key = "redis.user",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_user),
-     .metavar = "NAME",
-     .help = "ACL user; default: the URL's, else Redis' default user",
-     .group = "Redis"},
-    {.flag = "redis-password-file",
-     .env = "KWATT_REDIS_PASSWORD_FILE",
-     .key = "redis.passwordFile",
-     .type = KW_CONF_STRING,
-     .offset = AT(redis_password_file),
-     .metavar = "FILE",
-     .help = "file that holds the password, read at each connect; default: none",
-     .group = "Redis"},
-    {.flag = "redis-timeout",
-     .env = "KWATT_REDIS_TIMEOUT",
-     .key = "redis.timeout",
-     .type = KW_CONF_DURATION_NS,
-     .offset = AT(redis_timeout_ns),
-     .def = "5s",
-     .min = 10 * KW_NS_PER_MS,
-     .max = 60 * KW_NS_PER_S,
-     .metavar = "TIME",
-     .help = "longest wait for one answer of Redis",
-     .group = "Redis"},
-    {.flag = "kubeconfig",
-     .env = "KWATT_KUBECONFIG",
-     .key = "kubernetes.kubeconfig",
-     .type = KW_CONF_STRING,
-     .offset = AT(kubeconfig),
-     .metavar = "FILE",
-     .help = "kubeconfig of the API server; default: the service account when running in a pod.\n"
-             "Without either, advice for the workloads of this machine goes to Redis instead.\n"
-             "$KUBECONFIG is not read: it may point anywhere",
-     .group = "Kubernetes"},
+    KW_REDIS_ROWS(
+        struct rec_settings, redis, "Redis", "redis://127.0.0.1:6379",
+        "where the agents publish: " KW_REDIS_URL_FORMS) KW_REDIS_TIMEOUT_ROW(struct rec_settings,
+                                                                              redis_timeout_ns,
+                                                                              "Redis", "5s"){
+        .flag = "kubeconfig",
+        .env = "KWATT_KUBECONFIG",
+        .key = "kubernetes.kubeconfig",
+        .type = KW_CONF_STRING,
+        .offset = AT(kubeconfig),
+        .metavar = "FILE",
+        .help =
+            "kubeconfig of the API server; default: the service account when running in a pod.\n"
+            "Without either, advice for the workloads of this machine goes to Redis instead.\n"
+            "$KUBECONFIG is not read: it may point anywhere",
+        .group = "Kubernetes"},
     {.flag = "context",
      .env = "KWATT_CONTEXT",
      .key = "kubernetes.context",
@@ -115,17 +86,7 @@ static const struct kw_conf_option rows[] = {
              "the stock algorithm takes one a minute for granted. Only a container's very first\n"
              "sample is taken sooner",
      .group = "Advice"},
-    {.flag = "log-level",
-     .env = "KWATT_LOG_LEVEL",
-     .key = "logLevel",
-     .type = KW_CONF_CHOICE,
-     .offset = AT(log_level),
-     .def = "info",
-     .choices = kw_log_level_names,
-     .metavar = "LEVEL",
-     .help = "least severe messages to show: error, warn, info or debug",
-     .group = "Logging"},
-};
+    KW_LOG_ROW(struct rec_settings, log_level, "Logging")};
 
 const struct kw_conf_program rec_program = {
     .name = "kwatt-vpa-recommender",

@@ -4,13 +4,12 @@
 #include <stdint.h>
 
 #include "common/conf.h"
+#include "common/redis.h"
 
 /** Settings of kwatt-vpa-recommender; filled by kw_conf_load from the rows in options.c. */
 struct rec_settings {
     char *listen;
-    char *redis_url;
-    char *redis_user;
-    char *redis_password_file;
+    struct kw_redis_access redis;
     uint64_t redis_timeout_ns;
     char *kubeconfig; /**< NULL: in-cluster if there */
     char *context;

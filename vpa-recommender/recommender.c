@@ -352,9 +352,7 @@ int rec_recommender_new(const struct rec_settings *settings, struct kw_log *log,
     kw_cleanup(rec_recommender_free) struct rec_recommender *recommender =
         calloc(1, sizeof(*recommender));
     struct kw_redis_conf redis = {
-        .url = settings->redis_url,
-        .user = settings->redis_user,
-        .password_file = settings->redis_password_file,
+        .access = settings->redis,
         .timeout_ms = (uint32_t)(settings->redis_timeout_ns / KW_NS_PER_MS),
     };
 

@@ -172,7 +172,7 @@ static void publish(struct kw_redis *redis)
 static struct kw_redis *start_redis(struct processes *p)
 {
     char socket_path[80], log[80], url[96];
-    struct kw_redis_conf conf = {.url = url, .timeout_ms = 30000};
+    struct kw_redis_conf conf = {.access.url = url, .timeout_ms = 30000};
     struct kw_redis *redis = NULL;
     struct kw_err err = {0};
 

@@ -44,7 +44,7 @@ static int teardown(void **state)
 static int start(const char *url, const struct kw_node_info *info, struct kw_err *err)
 {
     struct agent_publisher_conf conf = {
-        .redis = {.url = url}, .info = info, .snapshots = snapshots};
+        .redis = {.access.url = url}, .info = info, .snapshots = snapshots};
 
     return agent_publisher_start(&conf, &publisher, err);
 }
@@ -52,7 +52,7 @@ static int start(const char *url, const struct kw_node_info *info, struct kw_err
 /** The integer or the length of the answer to a command; -1 for nil. */
 static int64_t ask(const char *a, const char *b, const char *c)
 {
-    struct kw_redis_conf conf = {.url = server.socket_url};
+    struct kw_redis_conf conf = {.access.url = server.socket_url};
     struct kw_redis *redis = NULL;
     struct kw_redis_replies replies = {0};
 

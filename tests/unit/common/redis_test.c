@@ -123,7 +123,7 @@ static void what_is_not_redis(void **state)
         struct kw_redis_replies replies = {.n = 42};
         start(&server, &rows[i].act, 1);
         kw_cleanup(kw_redis_free) struct kw_redis *redis =
-            client(&(struct kw_redis_conf){.url = server.url, .timeout_ms = 500});
+            client(&(struct kw_redis_conf){.access.url = server.url, .timeout_ms = 500});
         (void)kw_redis_queue_texts(redis, "PING", NULL);
         (void)kw_redis_queue_texts(redis, "PING", NULL);
         int r = kw_redis_exec(redis, &replies, &err);
@@ -159,7 +159,7 @@ static void server_that_repeats_the_password(void **state)
         (void)snprintf(password_file, sizeof(password_file), "%s/pw", server.dir);
         assert_int_equal(kw_file_write_atomic(password_file, "s3cret\n", 7, 0600), 0);
         kw_cleanup(kw_redis_free) struct kw_redis *redis = client(&(struct kw_redis_conf){
-            .url = server.url, .user = "me", .password_file = password_file});
+            .access = {.url = server.url, .user = "me", .password_file = password_file}});
         (void)kw_redis_queue_texts(redis, "PING", NULL);
         int r = kw_redis_exec(redis, NULL, &err);
         assert_true(r == -EACCES || r == -EPROTO);
@@ -181,7 +181,7 @@ static void surplus_bytes_on_an_idle_connection(void **state)
 
     start(&server, acts, KW_ARRAY_SIZE(acts));
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.url = server.url});
+        client(&(struct kw_redis_conf){.access.url = server.url});
     (void)kw_redis_queue_texts(redis, "PING", NULL);
     assert_int_equal(kw_redis_exec(redis, &replies, &err), 0);
     assert_string_equal(replies.items[0].str, "one");
@@ -198,7 +198,7 @@ static void surplus_bytes_on_an_idle_connection(void **state)
 static void nobody_listens(void **state)
 {
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.url = "unix:///nonexistent/redis.sock"});
+        client(&(struct kw_redis_conf){.access.url = "unix:///nonexistent/redis.sock"});
     struct kw_err err = {0};
     (void)state;
 
@@ -213,7 +213,7 @@ static void nobody_listens(void **state)
 static void name_that_does_not_resolve(void **state)
 {
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.url = "redis://-no-such-host-.invalid"});
+        client(&(struct kw_redis_conf){.access.url = "redis://-no-such-host-.invalid"});
     struct kw_err err = {0};
     (void)state;
 
@@ -225,7 +225,7 @@ static void name_that_does_not_resolve(void **state)
 static void queue_is_bounded(void **state)
 {
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.url = "unix:///nonexistent"});
+        client(&(struct kw_redis_conf){.access.url = "unix:///nonexistent"});
     size_t len = 40u << 20;
     kw_cleanup_free char *value = calloc(1, len);
     const char *argv[] = {"ECHO", value};
@@ -247,7 +247,8 @@ static void bad_configuration(void **state)
     (void)state;
 
     assert_int_equal(
-        kw_redis_new(&(struct kw_redis_conf){.url = "redis://a:s3cret@b"}, &redis, &err), -EINVAL);
+        kw_redis_new(&(struct kw_redis_conf){.access.url = "redis://a:s3cret@b"}, &redis, &err),
+        -EINVAL);
     assert_non_null(strstr(err.text, "password file"));
     assert_null(strstr(err.text, "s3cret"));
     assert_null(redis);

@@ -26,8 +26,9 @@ static int try_redis_client(void *user)
 
 static void redis_client(void **state)
 {
-    struct kw_redis_conf tcp = {.url = "redis://me@h:1/2", .user = "u", .password_file = "/f"};
-    struct kw_redis_conf local = {.url = "unix:///s?db=3"};
+    struct kw_redis_conf tcp = {
+        .access = {.url = "redis://me@h:1/2", .user = "u", .password_file = "/f"}};
+    struct kw_redis_conf local = {.access.url = "unix:///s?db=3"};
     (void)state;
 
     assert_true(kwt_fail_each(try_redis_client, &tcp) >= 6);

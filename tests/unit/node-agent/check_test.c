@@ -27,7 +27,7 @@ static void test_lines(void **state)
     struct agent_options options = {.sysfs_root = tree.root,
                                     .procfs_root = (char *)"/proc",
                                     .cgroup_root = (char *)"/",
-                                    .redis_url = (char *)"unix:///nonexistent/redis.sock"};
+                                    .redis.url = "unix:///nonexistent/redis.sock"};
     kw_cleanup_free char *text = run(&options);
     unsigned lines = 0;
 
