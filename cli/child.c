@@ -56,7 +56,7 @@ int cli_child_start(struct cli_child *child, uint64_t now_ns, struct kw_err *err
     rc = cli_spawn(child->argv, child->envp, log_fd, log_fd, &child->pid);
     if (rc < 0) {
         child->pid = 0;
-        return kw_err_set(err, rc, "cannot start %.200s: %s", child->argv[0], strerrordesc_np(-rc));
+        return kw_err_set(err, rc, "cannot start %.200s: %s", child->argv[0], kw_errno_text(rc));
     }
     child->started_ns = now_ns;
     child->starts++;

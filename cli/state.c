@@ -58,7 +58,7 @@ int cli_state_prepare(const char *dir, struct kw_err *err)
 
     if (rc < 0 && rc != -EEXIST)
         return kw_err_set(err, rc, "cannot make the state folder %.200s: %s; " REMEDY, dir,
-                          strerrordesc_np(-rc));
+                          kw_errno_text(rc));
     /* lstat: somebody else's symbolic link in /tmp is not followed */
     if (lstat(dir, &status) < 0)
         return kw_err_set(err, -errno, "state folder %.200s: %m; " REMEDY, dir);
@@ -82,7 +82,7 @@ static int lock_path(const char *dir, char out[PATH_MAX])
 static int write_failed(int code, struct kw_err *err, const char *dir)
 {
     return kw_err_set(
-        err, code, "cannot write in the state folder %.200s: %s; %s", dir, strerrordesc_np(-code),
+        err, code, "cannot write in the state folder %.200s: %s; %s", dir, kw_errno_text(code),
         code == -ENOSPC || code == -EDQUOT ? "free some space there, or " REMEDY : REMEDY);
 }
 

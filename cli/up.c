@@ -121,7 +121,7 @@ static int run(struct cli_up *up, struct kw_err *err)
     if (rc == 0)
         rc = kw_loop_add_signals(up->loop, signals, on_signal, up, &signal_source);
     if (rc < 0)
-        return kw_err_set(err, rc, "cannot make the event loop: %s", strerrordesc_np(-rc));
+        return kw_err_set(err, rc, "cannot make the event loop: %s", kw_errno_text(rc));
     rc = cli_up_prepare(up, err);
     if (rc < 0)
         return rc;
@@ -129,7 +129,7 @@ static int run(struct cli_up *up, struct kw_err *err)
     if (rc == 0)
         rc = kw_loop_run(up->loop);
     if (rc < 0)
-        return kw_err_set(err, rc, "event loop: %s", strerrordesc_np(-rc));
+        return kw_err_set(err, rc, "event loop: %s", kw_errno_text(rc));
     return 0;
 }
 

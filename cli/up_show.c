@@ -261,7 +261,7 @@ static int print_report(struct cli_up *up, uint64_t now_ns)
     int rc = kw_report_encode(&report, &text, &len);
 
     if (rc < 0) {
-        (void)fprintf(up->io->err, "kwatt: cannot write the report: %s\n", strerrordesc_np(-rc));
+        (void)fprintf(up->io->err, "kwatt: cannot write the report: %s\n", kw_errno_text(rc));
         return 1;
     }
     size_t written = fwrite(text, 1, len, up->io->out);

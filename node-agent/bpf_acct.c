@@ -269,7 +269,7 @@ static int attach(struct bpf_acct *acct, const struct agent_accounting_conf *con
         return kw_err_set(err, r,
                           "eBPF: the kernel cannot run a program on a given CPU (%s); Linux 5.10 "
                           "or later can",
-                          strerrordesc_np(-r));
+                          kw_errno_text(r));
     return 0;
 }
 
@@ -285,7 +285,7 @@ static int bpf_acct_open(const struct agent_accounting_conf *conf, bool raw, voi
     (void)libbpf_set_print(NULL); /* it would write to stderr; the cause goes into `err` */
     int r = map_cpus(acct, conf);
     if (r < 0)
-        return kw_err_set(err, r, "eBPF: the list of CPUs cannot be read: %s", strerrordesc_np(-r));
+        return kw_err_set(err, r, "eBPF: the list of CPUs cannot be read: %s", kw_errno_text(r));
     r = load(acct, conf, raw, log, err);
     if (r == 0)
         r = attach(acct, conf, raw, err);

@@ -438,14 +438,14 @@ static int cgroup_acct_open(const struct agent_accounting_conf *conf, void **ret
     if (r == 0)
         r = agent_cgroups_new(&cgroups_conf, &acct->cgroups, err);
     if (r < 0)
-        return err != NULL && err->code != 0 ? r : kw_err_set(err, r, "%s", strerrordesc_np(-r));
+        return err != NULL && err->code != 0 ? r : kw_err_set(err, r, "%s", kw_errno_text(r));
     r = agent_cgroup_mounts_read(conf->sysfs_root, conf->procfs_root, mounts);
     if (r == 0)
         r = choose_hierarchy(acct, mounts);
     if (r == 0)
         r = sync_entries(acct);
     if (r < 0)
-        return kw_err_set(err, r, "cgroup files: %s", strerrordesc_np(-r));
+        return kw_err_set(err, r, "cgroup files: %s", kw_errno_text(r));
     agent_busy_read(&acct->busy); /* the zero of the system, beside that of the cgroups */
     acct->opened = true;
     *ret = KW_TAKE_PTR(self);

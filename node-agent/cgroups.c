@@ -370,10 +370,10 @@ int agent_cgroups_new(const struct agent_cgroups_conf *conf, struct agent_cgroup
         cgroups->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (cgroups->fd < 0)
         return kw_err_set(err, -errno, "no file descriptor for watching cgroups: %s",
-                          strerrordesc_np(errno));
+                          kw_errno_text(errno));
     r = scan(cgroups, kw_now_ns());
     if (r < 0)
-        return kw_err_set(err, r, "the cgroup tree cannot be read: %s", strerrordesc_np(-r));
+        return kw_err_set(err, r, "the cgroup tree cannot be read: %s", kw_errno_text(r));
     if (cgroups->table.n == 0)
         return kw_err_set(err, -ENOENT, "there is no cgroup \"%s\"", conf->cgroup_root);
     *ret = KW_TAKE_PTR(cgroups);

@@ -19,7 +19,7 @@ static int run(const struct agent_options *options)
 
     if (options->check) {
         int rc = agent_check(options, stdout);
-        return rc == 0 ? 0 : fail(strerrordesc_np(-rc));
+        return rc == 0 ? 0 : fail(kw_errno_text(rc));
     }
     if (agent_new(options, stdout, &agent, &err) < 0)
         return fail(err.text);

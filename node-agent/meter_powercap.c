@@ -141,7 +141,7 @@ static int explain(const struct powercap *powercap, struct kw_err *err)
             powercap->sysfs_root);
     if (error == 0)
         return kw_err_set(err, -ENODEV, "powercap: no zone is a CPU package");
-    return kw_err_set(err, error, "powercap: zones cannot be read: %s", strerrordesc_np(-error));
+    return kw_err_set(err, error, "powercap: zones cannot be read: %s", kw_errno_text(error));
 }
 
 static int powercap_open(const struct agent_meter_conf *conf, void **ret, struct kw_err *err)
@@ -175,7 +175,7 @@ static int powercap_open(const struct agent_meter_conf *conf, void **ret, struct
         rc = explain(powercap, err);
     } else {
         (void)kw_err_set(err, rc, "powercap: %s/class/powercap: %s", conf->sysfs_root,
-                         strerrordesc_np(-rc));
+                         kw_errno_text(rc));
     }
     powercap_close(&owned);
     return rc;

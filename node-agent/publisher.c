@@ -105,7 +105,7 @@ static void say(struct agent_publisher *publisher, int rc, const struct kw_err *
     else
         kw_log_warn(publisher->log, "redis is out of reach; sampling goes on and nothing is lost",
                     kw_str("redis", kw_redis_name(publisher->redis)),
-                    kw_str("cause", err->text[0] != '\0' ? err->text : strerrordesc_np(-rc)));
+                    kw_str("cause", err->text[0] != '\0' ? err->text : kw_errno_text(rc)));
     publisher->said = true;
     publisher->reachable = reachable;
 }
@@ -188,7 +188,7 @@ int agent_publisher_start(const struct agent_publisher_conf *conf, struct agent_
     if (rc == 0) {
         rc = -pthread_create(&publisher->thread, NULL, run, publisher);
         if (rc < 0)
-            (void)kw_err_set(err, rc, "redis: no thread: %s", strerrordesc_np(-rc));
+            (void)kw_err_set(err, rc, "redis: no thread: %s", kw_errno_text(rc));
     }
     if (rc < 0) {
         kw_redis_free(&publisher->redis);
