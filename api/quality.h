@@ -10,7 +10,8 @@
 enum kw_quality {
     KW_QUALITY_WRAPPED, /**< a counter wrapped and was carried on: no energy lost */
     KW_QUALITY_RESET, /**< a counter went back without a plausible wrap: its window has no energy */
-    KW_QUALITY_GAP,   /**< the window was too long to exclude a second wrap, or the machine slept */
+    KW_QUALITY_GAP,   /**< the window was much too long (a second wrap cannot be excluded, the agent
+                         was stopped), or the machine slept */
     KW_QUALITY_MULTIPLEXED, /**< hardware counters shared a PMU and were scaled */
     KW_QUALITY_ESTIMATED,   /**< energy comes from a model, no meter */
     KW_QUALITY_STALE,       /**< a value older than its window was used */

@@ -115,7 +115,9 @@ int kw_report_encode(const struct kw_report *report, char **ret, size_t *ret_len
 {
     const struct kw_sample *sample = &report->view->sample;
     struct kw_energy total = kw_sample_total(sample);
-    bool estimated = (sample->quality & KW_QUALITY_BIT(KW_QUALITY_ESTIMATED)) != 0;
+    /* the energies are of the whole epoch, and so is what was wrong with them */
+    uint32_t quality = sample->quality | sample->quality_epoch;
+    bool estimated = (quality & KW_QUALITY_BIT(KW_QUALITY_ESTIMATED)) != 0;
     json_t *object = json_object();
     int rc = 0;
 
@@ -127,7 +129,7 @@ int kw_report_encode(const struct kw_report *report, char **ret, size_t *ret_len
     kw_put_bool(&rc, object, "estimated", estimated);
     kw_put_text(&rc, object, "method", sample->method, sizeof(sample->method) - 1);
     kw_put_text(&rc, object, "accounting", sample->accounting, sizeof(sample->accounting) - 1);
-    kw_put(&rc, object, "quality", kw_quality_to_json(sample->quality, &rc));
+    kw_put(&rc, object, "quality", kw_quality_to_json(quality, &rc));
     kw_put(&rc, object, "totals", totals_to_json(&total, &rc));
     kw_put(&rc, object, "conservation_error_uj", json_integer(kw_energy_error_uj(&total)));
     kw_put_u64(&rc, object, "departed_uj", report->view->departed_uj);

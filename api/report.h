@@ -14,6 +14,7 @@
  * departed_uj, workloads [{kind, id, name, namespace, cgroup, running, cpu_s, active_uj, watts,
  * memory_bytes, containers, advice}] Workloads are sorted by active_uj, the largest first; `system`
  * is in the totals, not among them. watts is the mean over the duration (top: the present EWMA).
+ * quality and estimated are of all windows since the epoch began, as the energies are.
  */
 struct kw_report {
     const char *version;

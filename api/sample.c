@@ -162,6 +162,7 @@ json_t *kw_sample_to_json(const struct kw_sample *sample, int *rc)
     kw_put_u64(rc, object, "idle_mw", sample->idle_mw);
     kw_put_u64(rc, object, "idle_sigma_mw", sample->idle_sigma_mw);
     kw_put(rc, object, "quality", kw_quality_to_json(sample->quality, rc));
+    kw_put(rc, object, "quality_epoch", kw_quality_to_json(sample->quality_epoch, rc));
     kw_put_text(rc, object, "meter", sample->meter, sizeof(sample->meter) - 1);
     kw_put_text(rc, object, "method", sample->method, sizeof(sample->method) - 1);
     kw_put_text(rc, object, "accounting", sample->accounting, sizeof(sample->accounting) - 1);
@@ -189,6 +190,8 @@ void kw_sample_from_json(struct kw_reader *reader, const json_t *object, struct 
     kw_get_u64(reader, object, "idle_sigma_mw", KW_OPTIONAL, &ret->idle_sigma_mw);
     kw_quality_from_json(reader, kw_get(reader, object, "quality", JSON_ARRAY, KW_OPTIONAL),
                          &ret->quality);
+    kw_quality_from_json(reader, kw_get(reader, object, "quality_epoch", JSON_ARRAY, KW_OPTIONAL),
+                         &ret->quality_epoch);
     kw_get_text(reader, object, "meter", KW_REQUIRED, ret->meter, sizeof(ret->meter));
     kw_get_text(reader, object, "method", KW_OPTIONAL, ret->method, sizeof(ret->method));
     kw_get_text(reader, object, "accounting", KW_OPTIONAL, ret->accounting,

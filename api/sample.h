@@ -56,7 +56,8 @@ struct kw_sample {
     uint64_t allocatable_mcpu; /**< logical CPUs online x 1000, until the kubelet says otherwise */
     uint64_t idle_mw;
     uint64_t idle_sigma_mw; /**< standard deviation of idle_mw; 0: not estimated */
-    uint32_t quality;       /**< KW_QUALITY_BITs */
+    uint32_t quality;       /**< KW_QUALITY_BITs of the windows behind it */
+    uint32_t quality_epoch; /**< the same of all windows since the epoch began */
     char meter[32];         /**< "powercap", "model", ... */
     char method[32];        /**< attribution: "ratio-cpu", ... */
     char accounting[32];    /**< "ebpf", "ebpf-raw", "cgroup-files" */

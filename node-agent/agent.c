@@ -7,7 +7,8 @@
  * are there threads. Order at the end is the reverse; the last sample is taken and published first,
  * so that readers have every joule up to the signal.
  *
- * One loop thread samples, follows the cgroup tree and takes signals. HTTP threads and the
+ * The loop's timer takes windows; every so many of them, which add up to the interval, a sample is
+ * shown. One loop thread does this, follows the cgroup tree and takes signals. HTTP threads and the
  * publisher read published snapshots. Snapshots leave at most once a second, however short the
  * interval: finer power on an open port is a side channel (PLATYPUS).
  */
@@ -28,13 +29,15 @@
 #include "common/loop.h"
 #include "common/version.h"
 #include "node-agent/exporter.h"
+#include "node-agent/pace.h"
 #include "node-agent/privilege.h"
 #include "node-agent/roots.h"
 #include "node-agent/sampler.h"
+#include "node-agent/self_cost.h"
 #include "node-agent/view.h"
 
 /* The first figures come soon, whatever the interval: somebody is waiting for them. */
-#define FIRST_SAMPLE_NS KW_NS_PER_S
+#define FIRST_SAMPLE_NS (500 * KW_NS_PER_MS)
 
 #define PUBLISH_MIN_NS (950 * KW_NS_PER_MS) /* a second, less the jitter of a timer */
 
@@ -52,6 +55,11 @@ struct agent {
     struct agent_cgroups *cgroups;
     struct agent_metering *metering;
     struct agent_sampler *sampler;
+    struct kw_source *timer; /* freed with the loop */
+    unsigned windows;        /* of a sample */
+    uint64_t windows_due;    /* since the last sample */
+    uint64_t windows_taken;  /* of those, ones that came late together count once */
+    uint64_t window_cpu_ns;  /* CPU time of those */
     struct kw_snapshot *snapshots;
     struct agent_publisher *publisher;
     struct agent_exporter *exporter;
@@ -94,24 +102,49 @@ static void log_notes(struct agent *agent, const struct agent_sample_notes *note
                     kw_errno(notes->cgroups_error));
 }
 
-/** Takes a sample and publishes it. @param last also within a second of the one before. */
-static int sample(struct agent *agent, bool last)
+static uint64_t window_ns(const struct agent *agent)
 {
-    struct agent_snapshot *snapshot = NULL;
-    struct agent_sample_notes notes = {0};
-    int rc = agent_sampler_take(agent->sampler, &snapshot, &notes);
-    uint64_t now_ns = kw_now_ns();
+    return agent->options->interval_ns / agent->windows;
+}
 
+static void take_window(struct agent *agent)
+{
+    struct agent_sample_notes notes = {0};
+    uint64_t before_ns = agent_thread_cpu_ns();
+
+    agent_sampler_window(agent->sampler, window_ns(agent), &notes);
+    agent->window_cpu_ns += agent_thread_cpu_ns() - before_ns;
     log_notes(agent, &notes);
     if (agent->exporter != NULL)
-        agent_exporter_beat(agent->exporter, now_ns);
+        agent_exporter_beat(agent->exporter, kw_now_ns());
+}
+
+/** Windows as long as their cost asks for, from now on. */
+static void set_pace(struct agent *agent, uint64_t taken)
+{
+    unsigned windows = agent_pace_windows(
+        agent->options->interval_ns, taken > 0 ? agent->window_cpu_ns / taken : 0, agent->windows);
+
+    agent->window_cpu_ns = 0;
+    if (windows == agent->windows)
+        return;
+    agent->windows = windows;
+    (void)kw_source_set_timer(agent->timer, window_ns(agent), window_ns(agent));
+}
+
+/** Publishes what the windows since the last sample add up to.
+ * @param last also within a second of the one before. */
+static int show(struct agent *agent, bool last)
+{
+    struct agent_snapshot *snapshot = NULL;
+    uint64_t now_ns = kw_now_ns();
+
+    if (!last && agent->published_ns != 0 && now_ns - agent->published_ns < PUBLISH_MIN_NS)
+        return 0;
+    int rc = agent_sampler_show(agent->sampler, &snapshot);
     if (rc < 0) {
         kw_log_error(agent->log, "a sample could not be shown", kw_errno(rc));
         return rc;
-    }
-    if (!last && agent->published_ns != 0 && now_ns - agent->published_ns < PUBLISH_MIN_NS) {
-        agent_snapshot_recycle(snapshot);
-        return 0;
     }
     if (agent->published_ns == 0)
         kw_log_info(agent->log, "first sample", kw_u64("workloads", snapshot->n_rows),
@@ -143,9 +176,17 @@ static int print_view(struct agent *agent)
 static void on_timer(void *user, uint64_t expirations)
 {
     struct agent *agent = user;
+    bool first = agent->published_ns == 0 && !agent->options->once;
 
-    (void)expirations; /* a missed sample is contained in this one */
-    int rc = sample(agent, false);
+    take_window(agent);
+    agent->windows_taken += 1;
+    agent->windows_due += expirations; /* a missed window is contained in this one */
+    if (!first && agent->windows_due < agent->windows)
+        return;
+    int rc = show(agent, false);
+    set_pace(agent, agent->windows_taken);
+    agent->windows_due = 0;
+    agent->windows_taken = 0;
     if (agent->options->once)
         kw_loop_stop(agent->loop, rc == 0 ? print_view(agent) : 1);
 }
@@ -282,7 +323,6 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .part = options->outside == AGENT_OUTSIDE_ABSENT,
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
-        .interval_ns = options->interval_ns,
         .idle_mw = (uint64_t)(options->idle_w * 1000),
         .full_mw = (uint64_t)(options->full_w * 1000),
         .node = agent->info.node,
@@ -352,11 +392,12 @@ static int make_loop(struct agent *agent, struct kw_err *err)
 
 static int start_timers(struct agent *agent, struct kw_err *err)
 {
-    uint64_t interval_ns = agent->options->interval_ns;
-    uint64_t first_ns =
-        interval_ns < FIRST_SAMPLE_NS || agent->options->once ? interval_ns : FIRST_SAMPLE_NS;
     struct kw_source *unused = NULL;
-    int rc = kw_loop_add_timer(agent->loop, first_ns, interval_ns, on_timer, agent, &unused);
+
+    agent->windows = agent_pace_windows(agent->options->interval_ns, 0, 0);
+    uint64_t first_ns = window_ns(agent) < FIRST_SAMPLE_NS ? window_ns(agent) : FIRST_SAMPLE_NS;
+    int rc =
+        kw_loop_add_timer(agent->loop, first_ns, window_ns(agent), on_timer, agent, &agent->timer);
 
     if (rc == 0 && agent->cgroups != NULL)
         rc = kw_loop_add_fd(agent->loop, agent_cgroups_fd(agent->cgroups), EPOLLIN, on_cgroups,
@@ -405,8 +446,10 @@ int agent_run(struct agent *agent)
         kw_log_error(agent->log, "the event loop failed", kw_errno(code));
         code = 1;
     }
-    if (!agent->options->once)
-        (void)sample(agent, true);
+    if (!agent->options->once) {
+        take_window(agent);
+        (void)show(agent, true);
+    }
     return code;
 }
 

@@ -26,12 +26,14 @@
  * zone. */
 #define RESCAN_NS (60 * KW_NS_PER_S)
 
-/* A counter may stand still in one window by chance (1 J steps); not in three while others move. */
-#define FROZEN_WINDOWS  3
+/* A counter may stand still in one window by chance (1 J steps, readings once a second); not in
+ * three, over three seconds, while others move. */
+#define FROZEN_WINDOWS   3
+#define FROZEN_BESIDE_NS (3 * KW_NS_PER_S)
 /* Hardware counts every millisecond, and a virtual machine's is fed every few seconds: a package
  * that drew nothing for so long has a counter that does not count, also where it is the only one.
  */
-#define FROZEN_ALONE_NS (10 * KW_NS_PER_S)
+#define FROZEN_ALONE_NS  (10 * KW_NS_PER_S)
 
 #define METERS_MAX 8
 
@@ -271,9 +273,11 @@ static bool any_frozen(struct agent_metering *metering, bool any_moved, uint64_t
             memory->moved_ns = now_ns;
         if (metering->domains[i].kind == AGENT_DOMAIN_PLATFORM || metering->readings[i].error != 0)
             continue;
-        frozen = frozen || (any_moved && memory->counter.still_windows >= FROZEN_WINDOWS) ||
-                 (metering->domains[i].kind == AGENT_DOMAIN_CPU && now_ns > memory->moved_ns &&
-                  now_ns - memory->moved_ns >= FROZEN_ALONE_NS);
+        uint64_t still_ns = now_ns > memory->moved_ns ? now_ns - memory->moved_ns : 0;
+        frozen = frozen ||
+                 (any_moved && memory->counter.still_windows >= FROZEN_WINDOWS &&
+                  still_ns >= FROZEN_BESIDE_NS) ||
+                 (metering->domains[i].kind == AGENT_DOMAIN_CPU && still_ns >= FROZEN_ALONE_NS);
     }
     return frozen;
 }

@@ -75,11 +75,11 @@ static const struct zone_family zone_families[] = {
     [ZONE_IDLE_UJ] = {"kepler_node_cpu_idle_joules_total", KW_METRIC_COUNTER,
                       "Idle energy of a zone, in joules."},
     [ZONE_WATTS] = {"kepler_node_cpu_watts", KW_METRIC_GAUGE,
-                    "Mean power of a zone in the last window, in watts."},
+                    "Mean power of a zone since the sample before, in watts."},
     [ZONE_ACTIVE_WATTS] = {"kepler_node_cpu_active_watts", KW_METRIC_GAUGE,
-                           "Mean power above idle of a zone in the last window, in watts."},
+                           "Mean power above idle of a zone since the sample before, in watts."},
     [ZONE_IDLE_WATTS] = {"kepler_node_cpu_idle_watts", KW_METRIC_GAUGE,
-                         "Idle power of a zone in the last window, in watts."},
+                         "Idle power of a zone since the sample before, in watts."},
     [ZONE_PODS_UJ] = {"kwatt_node_pods_joules_total", KW_METRIC_COUNTER,
                       "Energy above idle of a zone that workloads drew, in joules."},
     [ZONE_SYSTEM_UJ] = {"kwatt_node_system_joules_total", KW_METRIC_COUNTER,
@@ -264,7 +264,7 @@ static void counter(struct kw_metrics_page *page, const struct agent_metrics_inp
 static void write_quality(struct kw_metrics_page *page, const struct agent_metrics_input *input)
 {
     kw_metrics_family(page, "kwatt_sample_quality", KW_METRIC_GAUGE,
-                      "1 where the last window has the flag.");
+                      "1 where a window of the sample has the flag.");
     for (unsigned q = 0; q < KW_QUALITY__MAX; q++) {
         struct labels labels = {0};
         put(&labels, "flag", kw_quality_names[q]);
@@ -302,7 +302,7 @@ static void write_node(struct kw_metrics_page *page, const struct agent_metrics_
     for (unsigned figure = 0; figure < ZONE_FIGURE__MAX; figure++)
         write_zones(page, input, (enum zone_figure)figure);
     gauge(page, input, "kepler_node_cpu_usage_ratio",
-          "CPU use of the last window, as a share of the node.", ratio_permille, 3);
+          "CPU use since the sample before, as a share of the node.", ratio_permille, 3);
     write_platform(page, input);
     write_quality(page, input);
     gauge(page, input, "kwatt_node_idle_watts",
@@ -330,7 +330,7 @@ static void write_own(struct kw_metrics_page *page, const struct agent_metrics_i
     const struct kw_sample *sample = &input->snapshot->sample;
 
     counter(page, input, "kwatt_samples_total", "Samples since the agent's start.", sample->seq, 0);
-    gauge(page, input, "kwatt_sample_interval_seconds", "Measured length of the last window.",
+    gauge(page, input, "kwatt_sample_interval_seconds", "Measured time since the sample before.",
           sample->interval_ns, 9);
     counter(page, input, "kwatt_agent_cpu_seconds_total", "CPU time of the agent itself.",
             sample->self_cpu_ns, 9);

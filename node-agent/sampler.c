@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order within a sample: the accounting is flushed and the meter read before anything else, so that
+ * A sample that is shown is made of windows: many short ones tell more about who drew what than one
+ * long one (node-agent/pace.h says how many).
+ *
+ * Order within a window: the accounting is flushed and the meter read before anything else, so that
  * energy and CPU time cover the same window as closely as the machine allows. Then the cgroup tree
  * is brought up to date (a cgroup that was born in the window is known before its time is booked),
  * time is booked, and each slot's energy is split on its own.
  *
  * A window is as long as the monotonic clock says. If the agent was stopped, the counters went on:
- * the window is then long and exact, and flagged; if the machine slept, the boot clock shows it.
+ * the window is then long and exact, and flagged; if the machine slept, the boot clock shows
+ * it. Nobody ran while it slept: of a meter that went on, idle is taken off for that time too, and
+ * the rest is nobody's.
  *
  * A domain that could not be read for a while gives its energy in one piece when it comes back. It
  * is split by the last window's CPU time, since nothing better is known, and idle is taken off for
@@ -27,19 +32,21 @@
 #include "common/clock.h"
 #include "node-agent/class_prior.h"
 #include "node-agent/curve.h"
+#include "node-agent/period.h"
 #include "node-agent/self_cost.h"
+#include "node-agent/working_sets.h"
 
 /* Smoothing of the node's watts, as the ledger's for workloads. */
 #define SMOOTH_NS 10e9
 
-/* Timers are late under load; this much more than the nominal interval means that somebody stopped
+/* Timers are late under load; this much more than the nominal window means that somebody stopped
  * us. */
 #define LATE_FACTOR_NUM 5
 #define LATE_FACTOR_DEN 2
-#define LATE_MIN_NS     (500 * KW_NS_PER_MS)
+#define LATE_MIN_NS     KW_NS_PER_S
 
-/* Memory changes slowly and costs two file reads per workload: each is read once in so long. */
-#define MEMORY_ROUND_NS (15 * KW_NS_PER_S)
+/* Sleep shorter than this is the two clocks being read one after the other. */
+#define SLEEP_MIN_NS (100 * KW_NS_PER_MS)
 
 /* Windows with one of these say nothing reliable about power against load. */
 #define UNFIT_FOR_CURVE                                                     \
@@ -62,11 +69,13 @@ struct agent_sampler {
     uint64_t self_base_ns;
     double node_mw; /* EWMA */
     uint64_t watched_ns;
-    uint64_t quality_windows[KW_QUALITY__MAX];
+    struct agent_period period; /* since the sample shown last */
+    uint64_t window_ns;         /* nominal length of the windows now */
     bool ever[AGENT_SLOTS_MAX]; /* slot was metered in this epoch */
     uint32_t package_ids[AGENT_PACKAGES_MAX];
     uint64_t idle_mw[AGENT_SLOTS_MAX], idle_sigma_mw[AGENT_SLOTS_MAX];
     uint64_t used_mcpu;
+    uint64_t overflow_ns; /* of the overflow key's row */
     size_t memory_cursor;
 };
 
@@ -211,8 +220,9 @@ static uint64_t idle_prior_mw(const struct agent_sampler *sampler, unsigned pack
     return idle_mw / n_metered;
 }
 
-/** Splits the energy of every slot. @return all that was measured in the window. */
-static uint64_t split_all(struct agent_sampler *sampler, bool usage_known)
+/** Splits the energy of every slot. @param slept_ns time that the window's energy covers beside its
+ * length. @return all that was measured in the window. */
+static uint64_t split_all(struct agent_sampler *sampler, bool usage_known, uint64_t slept_ns)
 {
     const struct agent_metering_window *metered = &sampler->metered;
     uint64_t measured_uj = 0;
@@ -221,12 +231,15 @@ static uint64_t split_all(struct agent_sampler *sampler, bool usage_known)
         const struct agent_slot_window *window = &metered->slots[slot];
         if (!window->metered)
             continue;
+        struct agent_period_slot *period = &sampler->period.slots[slot];
+        uint64_t idle_uj = agent_ledger_total(sampler->ledger, slot)->idle_uj;
+        uint64_t covered_ns = window->interval_ns == 0 ? 0 : window->interval_ns + slept_ns;
         struct agent_ledger_energy energy = {
             .slot = slot,
             .dram = slot % 2 == 1,
             .package = slot / 2,
             .measured_uj = window->delta_uj,
-            .interval_ns = window->interval_ns,
+            .interval_ns = covered_ns,
             .idle_prior_mw = idle_prior_mw(sampler, slot / 2, slot % 2 == 1),
             .usage_known = usage_known,
         };
@@ -235,21 +248,20 @@ static uint64_t split_all(struct agent_sampler *sampler, bool usage_known)
         sampler->idle_mw[slot] =
             agent_ledger_split(sampler->ledger, sampler->conf.method, sampler->method, &energy,
                                &sampler->idle_sigma_mw[slot]);
+        period->measured_uj += window->delta_uj;
+        period->idle_uj += agent_ledger_total(sampler->ledger, slot)->idle_uj - idle_uj;
+        period->interval_ns += covered_ns;
         measured_uj += window->delta_uj;
     }
     return measured_uj;
 }
 
-static uint64_t mean_mw(uint64_t uj, uint64_t interval_ns)
-{
-    return interval_ns == 0 ? 0 : (uint64_t)((unsigned __int128)uj * 1000000 / interval_ns);
-}
-
 /** The node's power and load of the window, into the average and the curve. */
-static void learn(struct agent_sampler *sampler, uint64_t measured_uj, uint64_t busy_ns,
-                  uint64_t interval_ns, uint32_t quality, bool usage_known)
+static void learn(struct agent_sampler *sampler, uint64_t measured_uj,
+                  const struct agent_period_window *window)
 {
     uint64_t capacity_mcpu = (uint64_t)sampler->conf.topology->n_online * 1000;
+    uint64_t interval_ns = window->interval_ns;
     double history = (double)sampler->watched_ns /
                      (double)(sampler->watched_ns + interval_ns + (interval_ns == 0));
     double keep = fmin(exp(-(double)interval_ns / SMOOTH_NS), history);
@@ -257,55 +269,15 @@ static void learn(struct agent_sampler *sampler, uint64_t measured_uj, uint64_t 
     if (interval_ns == 0)
         return;
     sampler->node_mw =
-        sampler->node_mw * keep + (double)mean_mw(measured_uj, interval_ns) * (1.0 - keep);
+        sampler->node_mw * keep + (double)agent_period_mw(measured_uj, interval_ns) * (1.0 - keep);
     sampler->watched_ns += interval_ns;
-    if (!usage_known)
+    if (!window->usage_known || (window->quality & UNFIT_FOR_CURVE) != 0 || measured_uj == 0 ||
+        capacity_mcpu == 0)
         return;
-    sampler->used_mcpu = (uint64_t)((unsigned __int128)busy_ns * 1000 / interval_ns);
-    if ((quality & UNFIT_FOR_CURVE) == 0 && measured_uj > 0 && capacity_mcpu > 0) {
-        uint64_t permille = sampler->used_mcpu * 1000 / capacity_mcpu;
-        agent_curve_observe(&sampler->curve, permille > 1000 ? 1000 : (uint32_t)permille,
-                            mean_mw(measured_uj, interval_ns), interval_ns);
-    }
-}
-
-static void read_memory(struct agent_sampler *sampler, struct agent_workload *workload,
-                        uint64_t now_ns)
-{
-    uint64_t bytes = 0;
-
-    workload->memory_t_ns = now_ns;
-    if (workload->cgroups == 0)
-        return;
-    if (agent_cgroups_memory_bytes(sampler->conf.cgroups, workload->label->cgroup, &bytes) == 0)
-        workload->memory_bytes = bytes;
-    for (size_t i = 0; i < workload->n_containers; i++) {
-        struct agent_container *container = &workload->containers[i];
-        if (container->cgroups > 0 &&
-            agent_cgroups_memory_bytes(sampler->conf.cgroups, container->label->cgroup, &bytes) ==
-                0)
-            container->memory_bytes = bytes;
-    }
-}
-
-/** Memory of some workloads: new ones and, in turn, the others. */
-static void read_memories(struct agent_sampler *sampler, uint64_t now_ns, uint64_t interval_ns)
-{
-    struct agent_workload *const *workloads = NULL;
-    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
-    size_t turns =
-        n * (size_t)(interval_ns / KW_NS_PER_MS) / (size_t)(MEMORY_ROUND_NS / KW_NS_PER_MS) + 1;
-
-    if (sampler->conf.cgroups == NULL || n == 0)
-        return;
-    for (size_t i = 0; i < turns && i < n; i++) {
-        sampler->memory_cursor = (sampler->memory_cursor + 1) % n;
-        read_memory(sampler, workloads[sampler->memory_cursor], now_ns);
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (workloads[i]->memory_t_ns == 0)
-            read_memory(sampler, workloads[i], now_ns);
-    }
+    uint64_t used_mcpu = agent_period_mcpu(window->busy_ns, interval_ns);
+    uint64_t permille = used_mcpu * 1000 / capacity_mcpu;
+    agent_curve_observe(&sampler->curve, permille > 1000 ? 1000 : (uint32_t)permille,
+                        agent_period_mw(measured_uj, interval_ns), interval_ns);
 }
 
 static void fill_packages(const struct agent_sampler *sampler, struct agent_snapshot *snapshot,
@@ -323,11 +295,10 @@ static void fill_packages(const struct agent_sampler *sampler, struct agent_snap
         };
         for (unsigned slot = cpu; slot <= dram; slot++) {
             const struct agent_slot_window *window = &sampler->metered.slots[slot];
+            const struct agent_period_slot *period = &sampler->period.slots[slot];
             snapshot->slots[slot].present = sampler->ever[slot];
-            snapshot->slot_mw[slot] = mean_mw(window->delta_uj, window->interval_ns);
-            snapshot->slot_idle_mw[slot] = sampler->idle_mw[slot] < snapshot->slot_mw[slot]
-                                               ? sampler->idle_mw[slot]
-                                               : snapshot->slot_mw[slot];
+            snapshot->slot_mw[slot] = agent_period_mw(period->measured_uj, period->interval_ns);
+            snapshot->slot_idle_mw[slot] = agent_period_mw(period->idle_uj, period->interval_ns);
             sample->idle_mw += sampler->idle_mw[slot];
             if (window->metered)
                 (void)snprintf(snapshot->slots[slot].path, sizeof(snapshot->slots[slot].path), "%s",
@@ -336,22 +307,23 @@ static void fill_packages(const struct agent_sampler *sampler, struct agent_snap
     }
 }
 
-static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *snapshot,
-                        uint64_t now_ns, uint64_t interval_ns, uint32_t quality)
+static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *snapshot)
 {
     const struct agent_sampler_conf *conf = &sampler->conf;
     const struct agent_metering_window *metered = &sampler->metered;
     struct kw_sample *sample = &snapshot->sample;
+    uint64_t now_ns = sampler->last_ns;
     double variance = 0;
 
     memset(sample, 0, sizeof(*sample));
     memset(snapshot->slot_mw, 0, sizeof(snapshot->slot_mw));
+    memset(snapshot->slot_idle_mw, 0, sizeof(snapshot->slot_idle_mw));
     (void)snprintf(sample->node, sizeof(sample->node), "%s", conf->node);
     (void)snprintf(sample->boot_id, sizeof(sample->boot_id), "%s", conf->boot_id);
     sample->epoch = sampler->epoch;
     sample->seq = ++sampler->seq;
     sample->t_unix_ms = kw_now_unix_ms();
-    sample->interval_ns = interval_ns;
+    sample->interval_ns = sampler->period.interval_ns;
     fill_packages(sampler, snapshot, sample);
     for (unsigned slot = 0; slot < AGENT_SLOTS_MAX; slot++)
         variance += (double)sampler->idle_sigma_mw[slot] * (double)sampler->idle_sigma_mw[slot];
@@ -365,9 +337,11 @@ static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *sn
                        metered->platform_source);
     }
     sample->watts_mw = (uint64_t)llround(sampler->node_mw);
+    sampler->used_mcpu = agent_period_used_mcpu(&sampler->period, sampler->used_mcpu);
     sample->used_mcpu = sampler->used_mcpu;
     sample->allocatable_mcpu = (uint64_t)conf->topology->n_online * 1000;
-    sample->quality = quality;
+    sample->quality = sampler->period.quality;
+    sample->quality_epoch = sampler->period.quality_epoch;
     (void)snprintf(sample->meter, sizeof(sample->meter), "%s",
                    agent_metering_ops(conf->metering)->name);
     (void)snprintf(sample->method, sizeof(sample->method), "%s", conf->method->name);
@@ -383,64 +357,100 @@ static void forget_workload(void *user, uint64_t number)
     sampler->conf.method->forget(sampler->method, number);
 }
 
-static uint32_t window_quality(struct agent_sampler *sampler, bool usage_known,
-                               uint64_t interval_ns)
+/** Whether time of cgroups that did not fit into the table came in since the last look. */
+static bool overflow_grew(struct agent_sampler *sampler)
 {
-    uint64_t late_ns = sampler->conf.interval_ns * LATE_FACTOR_NUM / LATE_FACTOR_DEN;
+    const struct agent_usage *usage = &sampler->usage;
+    uint64_t total_ns = 0;
+
+    for (size_t i = 0; usage->overflowed && i < usage->n; i++) {
+        for (unsigned p = 0; usage->keys[i] == AGENT_KEY_OVERFLOW && p < usage->n_packages; p++)
+            total_ns += usage->cpu_ns[i * usage->n_packages + p];
+    }
+    bool grew = total_ns > sampler->overflow_ns;
+    sampler->overflow_ns = total_ns;
+    return grew;
+}
+
+static uint32_t window_quality(struct agent_sampler *sampler, bool usage_known,
+                               uint64_t interval_ns, uint64_t slept_ns)
+{
+    uint64_t late_ns = sampler->window_ns * LATE_FACTOR_NUM / LATE_FACTOR_DEN;
     /* the methods there are use time alone */
     uint32_t quality = sampler->metered.quality | KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS);
 
-    if (interval_ns > late_ns && interval_ns > sampler->conf.interval_ns + LATE_MIN_NS)
+    if (slept_ns >= SLEEP_MIN_NS ||
+        (interval_ns > late_ns && interval_ns > sampler->window_ns + LATE_MIN_NS))
         quality |= KW_QUALITY_BIT(KW_QUALITY_GAP);
-    if (usage_known && sampler->usage.overflowed)
+    if (usage_known && overflow_grew(sampler))
         quality |= KW_QUALITY_BIT(KW_QUALITY_OVERFLOW);
     if (!usage_known)
         quality |= KW_QUALITY_BIT(KW_QUALITY_STALE);
-    for (unsigned q = 0; q < KW_QUALITY__MAX; q++)
-        sampler->quality_windows[q] += (quality >> q) & 1;
     return quality;
 }
 
-int agent_sampler_take(struct agent_sampler *sampler, struct agent_snapshot **ret,
-                       struct agent_sample_notes *ret_notes)
+/** Reads accounting and meter back to back. @return what is known of the window so far. */
+static struct agent_period_window read_all(struct agent_sampler *sampler, uint64_t *busy_ns,
+                                           uint64_t *ret_slept_ns, struct agent_sample_notes *notes)
 {
     const struct agent_sampler_conf *conf = &sampler->conf;
-    struct agent_sample_notes notes = {0};
-    uint64_t busy_ns[AGENT_PACKAGES_MAX] = {0}, all_busy_ns = 0;
+    struct agent_period_window window = {0};
 
-    notes.accounting_error = conf->accounting->read(conf->accounting_self, &sampler->usage);
-    bool usage_known = notes.accounting_error == 0;
-    uint64_t now_ns = usage_known ? sampler->usage.t_ns : kw_now_ns();
-    uint64_t interval_ns = now_ns > sampler->last_ns ? now_ns - sampler->last_ns : 0;
+    notes->accounting_error = conf->accounting->read(conf->accounting_self, &sampler->usage);
+    window.usage_known = notes->accounting_error == 0;
+    uint64_t now_ns = window.usage_known ? sampler->usage.t_ns : kw_now_ns();
+    window.interval_ns = now_ns > sampler->last_ns ? now_ns - sampler->last_ns : 0;
     uint64_t ahead_ns = boot_ahead_ns();
     uint64_t slept_ns = ahead_ns > sampler->last_ahead_ns ? ahead_ns - sampler->last_ahead_ns : 0;
-    if (usage_known) {
+    if (window.usage_known) {
         confine(sampler);
         agent_booking_busy(sampler->booking, &sampler->usage, busy_ns);
     }
-    struct agent_meter_load load = {.interval_ns = interval_ns, .busy_ns = busy_ns};
-    notes.meter_error =
+    struct agent_meter_load load = {.interval_ns = window.interval_ns, .busy_ns = busy_ns};
+    notes->meter_error =
         agent_metering_read(conf->metering, &load, now_ns, slept_ns, &sampler->metered);
-    notes.meter_changed = sampler->metered.changed;
-    notes.meter_frozen = (sampler->metered.quality & KW_QUALITY_BIT(KW_QUALITY_FROZEN)) != 0;
+    notes->meter_changed = sampler->metered.changed;
+    notes->meter_frozen = (sampler->metered.quality & KW_QUALITY_BIT(KW_QUALITY_FROZEN)) != 0;
     sampler->last_ns = now_ns;
     sampler->last_ahead_ns = ahead_ns;
+    for (unsigned p = 0; p < AGENT_PACKAGES_MAX; p++)
+        window.busy_ns += busy_ns[p];
+    window.quality = window_quality(sampler, window.usage_known, window.interval_ns, slept_ns);
+    *ret_slept_ns = slept_ns >= SLEEP_MIN_NS ? slept_ns : 0;
+    return window;
+}
+
+void agent_sampler_window(struct agent_sampler *sampler, uint64_t window_ns,
+                          struct agent_sample_notes *ret_notes)
+{
+    const struct agent_sampler_conf *conf = &sampler->conf;
+    struct agent_sample_notes notes = {0};
+    uint64_t busy_ns[AGENT_PACKAGES_MAX] = {0}, slept_ns = 0;
+
+    sampler->window_ns = window_ns;
+    struct agent_period_window window = read_all(sampler, busy_ns, &slept_ns, &notes);
+    if (conf->cgroups != NULL)
+        notes.cgroups_error = agent_cgroups_update(conf->cgroups, sampler->last_ns);
+    agent_ledger_begin(sampler->ledger);
+    notes.booking_error =
+        agent_booking_take(sampler->booking, window.usage_known ? &sampler->usage : NULL, false,
+                           sampler->last_ns, kw_now_unix_ms());
+    uint64_t measured_uj = split_all(sampler, window.usage_known && slept_ns == 0, slept_ns);
+    agent_ledger_end(sampler->ledger, sampler->last_ns, window.interval_ns, forget_workload,
+                     sampler);
+    agent_period_add(&sampler->period, &window);
+    learn(sampler, measured_uj, &window);
+    *ret_notes = notes;
+}
+
+int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **ret)
+{
+    const struct agent_sampler_conf *conf = &sampler->conf;
+    struct agent_snapshot *snapshot = NULL;
 
     if (conf->cgroups != NULL)
-        notes.cgroups_error = agent_cgroups_update(conf->cgroups, now_ns);
-    agent_ledger_begin(sampler->ledger);
-    notes.booking_error = agent_booking_take(sampler->booking, usage_known ? &sampler->usage : NULL,
-                                             false, now_ns, kw_now_unix_ms());
-    for (unsigned p = 0; p < AGENT_PACKAGES_MAX; p++)
-        all_busy_ns += busy_ns[p];
-    uint32_t quality = window_quality(sampler, usage_known, interval_ns);
-    uint64_t measured_uj = split_all(sampler, usage_known);
-    agent_ledger_end(sampler->ledger, now_ns, interval_ns, forget_workload, sampler);
-    learn(sampler, measured_uj, all_busy_ns, interval_ns, quality, usage_known);
-    read_memories(sampler, now_ns, interval_ns);
-    *ret_notes = notes;
-
-    struct agent_snapshot *snapshot = NULL;
+        agent_working_sets_read(sampler->ledger, conf->cgroups, &sampler->memory_cursor,
+                                sampler->last_ns, sampler->period.interval_ns);
     int rc = agent_snapshot_take(sampler->pool, &snapshot);
     if (rc < 0)
         return rc;
@@ -449,10 +459,12 @@ int agent_sampler_take(struct agent_sampler *sampler, struct agent_snapshot **re
         agent_snapshot_recycle(snapshot);
         return rc;
     }
-    fill_sample(sampler, snapshot, now_ns, interval_ns, quality);
-    memcpy(snapshot->quality_windows, sampler->quality_windows, sizeof(sampler->quality_windows));
+    fill_sample(sampler, snapshot);
+    memcpy(snapshot->quality_windows, sampler->period.quality_windows,
+           sizeof(snapshot->quality_windows));
     agent_curve_get(&sampler->curve, (uint64_t)conf->topology->n_online * 1000,
                     agent_metering_ops(conf->metering)->estimated, &snapshot->curve);
+    agent_period_next(&sampler->period);
     *ret = snapshot;
     return 0;
 }

@@ -9,9 +9,10 @@
 #include "node-agent/node_snapshot.h"
 
 /*
- * One sample of the node: flushes the accounting and reads the meter back to back, books CPU time
- * under workloads, splits each domain's energy, learns the power curve, and makes a snapshot of it
- * all. Belongs to one thread. Takes no ownership of what it is given.
+ * Windows and samples of the node: a window flushes the accounting and reads the meter back to
+ * back, books CPU time under workloads, splits each domain's energy and learns the power curve; a
+ * snapshot shows what the windows since the last one add up to. Belongs to one thread. Takes no
+ * ownership of what it is given.
  */
 
 struct agent_sampler_conf {
@@ -22,7 +23,6 @@ struct agent_sampler_conf {
     bool part; /**< what is not in the tree of cgroups is not of this node, not even the system's */
     struct agent_metering *metering;
     const struct agent_attribution_ops *method;
-    uint64_t interval_ns;      /**< nominal; a window much longer is flagged as a gap */
     uint64_t idle_mw, full_mw; /**< of the node's CPU packages, configured; 0: class prior */
     const char *node;          /**< borrowed for the life of the sampler, as is boot_id */
     const char *boot_id;
@@ -34,7 +34,7 @@ struct agent_sampler;
 int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sampler **ret);
 void agent_sampler_free(struct agent_sampler **sampler);
 
-/** What went wrong or changed in a sample, for the owner's log. */
+/** What went wrong or changed in a window, for the owner's log. */
 struct agent_sample_notes {
     int accounting_error; /**< the reading failed: energy of the window is unattributed */
     int meter_error;      /**< no domain could be read */
@@ -45,9 +45,16 @@ struct agent_sample_notes {
 };
 
 /**
- * Takes a sample. Allocates only where workloads, zones or readers' snapshots became more.
- * @param ret for kw_snapshot_publish, or agent_snapshot_recycle.
- * @return 0; -ENOMEM (the energies are booked all the same; the next sample shows them).
+ * Takes a window. Allocates only where workloads or zones became more.
+ * @param window_ns nominal length; one that took much longer is flagged as a gap.
  */
-int agent_sampler_take(struct agent_sampler *sampler, struct agent_snapshot **ret,
-                       struct agent_sample_notes *ret_notes);
+void agent_sampler_window(struct agent_sampler *sampler, uint64_t window_ns,
+                          struct agent_sample_notes *ret_notes);
+
+/**
+ * Makes a snapshot of all windows so far, those since the last one as its own. Allocates only where
+ * workloads or readers' snapshots became more.
+ * @param ret for kw_snapshot_publish, or agent_snapshot_recycle.
+ * @return 0; -ENOMEM (the energies are booked all the same; the next one shows them).
+ */
+int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **ret);

@@ -20,6 +20,14 @@ uint64_t agent_self_cpu_ns(void)
            ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000;
 }
 
+uint64_t agent_thread_cpu_ns(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * KW_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
 uint64_t agent_self_rss_bytes(void)
 {
     /* "size resident shared ..." in pages; the agent's own /proc, not the one being watched */

@@ -135,7 +135,6 @@ static void start(void)
         .cgroups = cgroups,
         .metering = metering,
         .method = agent_attributions[0],
-        .interval_ns = KW_NS_PER_S,
         .idle_mw = 1,
         .node = "test",
         .boot_id = "boot",
@@ -182,7 +181,8 @@ static struct agent_sample_notes sample(void)
     struct agent_snapshot *next = NULL;
     uint64_t pods_uj = 0, rows_uj = 0;
 
-    assert_int_equal(agent_sampler_take(sampler, &next, &notes), 0);
+    agent_sampler_window(sampler, KW_NS_PER_S, &notes);
+    assert_int_equal(agent_sampler_show(sampler, &next), 0);
     if (last != NULL)
         agent_snapshot_recycle(last);
     last = next;
