@@ -227,18 +227,36 @@ static int add_option(struct cli_child *child, const char *flag, const char *val
     return value != NULL ? cli_child_arg(child, "--%s=%s", flag, value) : 0;
 }
 
-static int add_redis_options(struct cli_child *child, const struct cli_up_settings *settings)
+/** An option of the programs and its value, NULL where it is not given. */
+struct option {
+    const char *flag, *value;
+};
+
+#define REDIS_OPTIONS 9
+
+static void redis_options(const struct kw_redis_access *redis, struct option ret[REDIS_OPTIONS])
 {
-    const struct kw_redis_access *redis = &settings->redis;
-    const struct {
-        const char *flag, *value;
-    } options[] = {
+    const struct option options[REDIS_OPTIONS] = {
         {"redis", redis->url},
         {"redis-user", redis->user},
         {"redis-password-file", redis->password_file},
+        {"redis-ca-file", redis->ca_file},
+        {"redis-cert-file", redis->cert_file},
+        {"redis-key-file", redis->key_file},
+        {"redis-server-name", redis->server_name},
+        {"redis-sentinel-user", redis->sentinel_user},
+        {"redis-sentinel-password-file", redis->sentinel_password_file},
     };
+
+    memcpy(ret, options, sizeof(options));
+}
+
+static int add_redis_options(struct cli_child *child, const struct cli_up_settings *settings)
+{
+    struct option options[REDIS_OPTIONS];
     int rc = 0;
 
+    redis_options(&settings->redis, options);
     for (size_t i = 0; i < KW_ARRAY_SIZE(options) && rc == 0; i++)
         rc = add_option(child, options[i].flag, options[i].value);
     return rc;
@@ -247,9 +265,7 @@ static int add_redis_options(struct cli_child *child, const struct cli_up_settin
 static int add_agent_options(struct cli_up *up, struct cli_child *child)
 {
     const struct cli_up_settings *settings = &up->settings;
-    const struct {
-        const char *flag, *value;
-    } options[] = {
+    const struct option options[] = {
         {"node-name", settings->node_name},
         {"meter", settings->meter},
         {"accounting", settings->accounting},
@@ -349,15 +365,25 @@ static int prepare_programs(struct cli_up *up, struct kw_err *err)
 /** A file that is not there now would be asked for again and again by the programs. */
 static int check_files(const struct cli_up_settings *settings, struct kw_err *err)
 {
-    const struct {
-        const char *flag, *path;
-    } files[] = {{"kubeconfig", settings->kubeconfig},
-                 {"redis-password-file", settings->redis.password_file}};
+    const struct option files[] = {
+        {"kubeconfig", settings->kubeconfig},
+        {"redis-password-file", settings->redis.password_file},
+        {"redis-ca-file", settings->redis.ca_file},
+        {"redis-cert-file", settings->redis.cert_file},
+        {"redis-key-file", settings->redis.key_file},
+        {"redis-sentinel-password-file", settings->redis.sentinel_password_file}};
 
     for (size_t i = 0; i < KW_ARRAY_SIZE(files); i++) {
-        if (files[i].path != NULL && access(files[i].path, R_OK) < 0)
+        if (files[i].value != NULL && access(files[i].value, R_OK) < 0)
             return kw_err_set(err, -EINVAL, "--%s: cannot read \"%.200s\": %m", files[i].flag,
-                              files[i].path);
+                              files[i].value);
+    }
+    struct option options[REDIS_OPTIONS];
+    redis_options(&settings->redis, options);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(options); i++) {
+        if (settings->redis.url == NULL && options[i].value != NULL)
+            return kw_err_set(err, -EINVAL, "--%s needs --redis: the private one has no use for it",
+                              options[i].flag);
     }
     return 0;
 }

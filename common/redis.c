@@ -4,307 +4,199 @@
  *
  * Problem: a caller that samples every second must know, in bounded time, whether its batch
  * arrived, whatever the server does: dies in the middle, stops reading, answers garbage, is stopped
- * by a signal. Hiredis' own connection restarts its time-out at every read, so its socket code is
- * not used.
+ * by a signal, is no longer the master.
  *
- * Approach: a non-blocking socket and poll. exec sends and receives in one loop (a server whose
- * output buffer is full stops reading, so sending first and reading after could wait for ever), and
- * every poll waits until the same deadline. Any failure closes the connection: after a lost or
- * surplus byte no reply can be matched to its command. Nothing is sent twice; what was queued when
- * a connection died may or may not have been executed, and the caller's data (cumulative counters)
- * bear that.
+ * Approach: a pipeline runs on a connection (redis_link.c) until a deadline. Any failure closes the
+ * connection: after a lost or surplus byte no reply can be matched to its command. Nothing is sent
+ * twice; what was queued when a connection died may or may not have been executed, and the caller's
+ * data (cumulative counters) bear that. With Sentinel each connection begins by asking where the
+ * master is; a server that says READONLY is left, since it is a master no longer.
  *
- * Invariants: fd >= 0 only between pipelines that ended well. Bytes or an end of file on an idle
- * connection mean that it is spent: it is replaced before the pipeline, without counting as a
- * failure (servers close idle clients). The password is read at each connect, wiped after use, and
- * never in an error, for which reason a server's answer to AUTH is not quoted either (Redis repeats
- * the arguments of a command it does not know).
+ * Invariants: the link is open only between pipelines that ended well. Bytes or an end of file on
+ * an idle connection mean that it is spent: it is replaced before the pipeline, without counting as
+ * a failure (servers close idle clients). The password is never in an error.
  *
- * Bytes pass through wire_read and wire_write only: TLS goes there. Name resolution is the system's
- * and may take longer than connect_timeout_ms; numeric addresses and unix sockets do not resolve.
+ * Name resolution is the system's, on a thread of its own; numeric addresses and unix sockets do
+ * not resolve.
  */
 #include "common/redis.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/backoff.h"
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/file.h"
 #include "common/redis_impl.h"
+#include "common/tls_client.h"
 
 #define DEFAULT_CONNECT_TIMEOUT_MS 1000
 #define DEFAULT_TIMEOUT_MS         2000
 /* A local server is back within a fraction of a second; a lost one must not be met by a storm. */
 #define BACKOFF_MIN_MS             100
 #define BACKOFF_MAX_MS             5000
-#define READ_BYTES                 65536
-#define PASSWORD_MAX_BYTES         4096
 /* kw_redis_queue_texts: more arguments than any command of ours has */
 #define TEXTS_MAX                  64
 
 struct kw_redis {
     struct kw_redis_url url;
     char *name;
-    char *user;
-    char *password_file;
+    struct kw_redis_access access; /**< texts are ours */
+    struct kw_redis_sentinels sentinels;
+    struct kw_tls_client_conf tls;
     uint32_t connect_timeout_ms, timeout_ms;
-    int cancel_fd;
-    int fd;
     struct kw_buf queue;
     size_t n_queued;
     struct kw_backoff backoff;
     uint64_t not_before_ns;
-    char read_buffer[READ_BYTES];
+    uint64_t connections;
+    struct kw_redis_link link;
 };
-
-static int fail(const struct kw_redis *redis, struct kw_err *err, int code, const char *what)
-{
-    (void)kw_err_set(err, code, "redis %s: %s: %s", redis->name, what, kw_errno_text(code));
-    return code;
-}
-
-/* ---- the wire ---- */
-
-/* Into read_buffer. @return bytes; 0 end of file; -EAGAIN; -errno */
-static int wire_read(struct kw_redis *redis)
-{
-    ssize_t n;
-
-    do
-        n = recv(redis->fd, redis->read_buffer, sizeof(redis->read_buffer), MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : (int)n;
-}
-
-static ssize_t wire_write(const struct kw_redis *redis, const char *bytes, size_t len)
-{
-    ssize_t n;
-
-    do
-        n = send(redis->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n;
-}
-
-static void disconnect(struct kw_redis *redis)
-{
-    if (redis->fd >= 0)
-        (void)close(redis->fd);
-    redis->fd = -1;
-}
-
-/* ---- one pipeline on a connection ---- */
-
-/* The server ended the connection early: its last words may say why ("max number of clients
- * reached"). */
-static void ended_early(const struct kw_redis *redis, const struct kw_redis_parser *parser,
-                        size_t n, int code, struct kw_err *err)
-{
-    const struct kw_redis_reply *last = kw_redis_parser_last(parser);
-    bool error = last != NULL && last->type == KW_REDIS_ERROR;
-
-    (void)kw_err_set(err, code, "redis %s: connection ended after %zu of %zu replies%s%s",
-                     redis->name, kw_redis_parser_done(parser), n, error ? ": " : "",
-                     error ? last->str : "");
-}
-
-/*
- * Sends `len` bytes that hold `n` commands, and receives n replies. A failed write is not yet the
- * end: what the server said before it closed is still read.
- */
-static int run(struct kw_redis *redis, const char *bytes, size_t len, size_t n,
-               uint64_t deadline_ns, struct kw_redis_replies *ret, struct kw_err *err)
-{
-    kw_cleanup(kw_redis_parser_free) struct kw_redis_parser *parser = NULL;
-    int write_failure = 0;
-    size_t sent = 0;
-    int r = kw_redis_parser_new(n, &parser);
-
-    if (r < 0)
-        return fail(redis, err, r, "replies");
-    for (;;) {
-        bool sending = sent < len && write_failure == 0;
-        r = kw_redis_wait(redis->fd, (short)(POLLIN | (sending ? POLLOUT : 0)), redis->cancel_fd,
-                          deadline_ns);
-        if (r == -ETIMEDOUT) {
-            (void)kw_err_set(err, r, "redis %s: no answer in time (%zu of %zu replies)",
-                             redis->name, kw_redis_parser_done(parser), n);
-            return r;
-        }
-        if (r < 0)
-            return fail(redis, err, r, "poll");
-        if (sending && (r & (POLLOUT | POLLERR | POLLHUP)) != 0) {
-            ssize_t w = wire_write(redis, bytes + sent, len - sent);
-            if (w >= 0)
-                sent += (size_t)w;
-            else if (w != -EAGAIN)
-                write_failure = (int)w;
-        }
-        if ((r & (POLLIN | POLLERR | POLLHUP)) == 0)
-            continue;
-        int got = wire_read(redis);
-        if (got == -EAGAIN)
-            continue;
-        if (got <= 0) {
-            r = got < 0 ? got : -EPIPE;
-            ended_early(redis, parser, n, r, err);
-            return r;
-        }
-        r = kw_redis_parser_feed(parser, redis->read_buffer, (size_t)got, err);
-        if (r < 0) {
-            (void)kw_err_wrap(err, "redis %s", redis->name);
-            return r;
-        }
-        if (r > 0)
-            break;
-    }
-    if (sent < len) {
-        (void)kw_err_set(err, -EPROTO, "redis %s: replies before the commands", redis->name);
-        return -EPROTO;
-    }
-    kw_redis_parser_take(parser, ret);
-    return 0;
-}
 
 /* ---- connecting ---- */
 
-/* What a server said to AUTH, where it is one of the codes Redis has; anything else could repeat
- * the password. */
-static const char *auth_code(const struct kw_redis_reply *reply)
+/* Connects to the server, or to the master, and says who asks. */
+static int open_link(struct kw_redis *redis, const struct kw_redis_place *place, bool master,
+                     struct kw_err *err)
 {
-    static const char *const codes[] = {"WRONGPASS", "NOAUTH", "NOPERM", "NOPASS", "ERR"};
+    uint64_t deadline_ns = kw_now_ns() + redis->connect_timeout_ms * KW_NS_PER_MS;
+    const char *user = redis->access.user != NULL ? redis->access.user : redis->url.user;
+    struct kw_tls_client_conf tls = redis->tls;
 
-    for (size_t i = 0; i < KW_ARRAY_SIZE(codes); i++) {
-        size_t len = strlen(codes[i]);
-        if (reply->len > len && memcmp(reply->str, codes[i], len) == 0 && reply->str[len] == ' ')
-            return codes[i];
-    }
-    return "refused";
+    if (redis->url.tls && tls.name == NULL)
+        tls.name = place->host->name;
+    int r = kw_redis_link_open(&redis->link, place, redis->url.tls ? &tls : NULL, deadline_ns, err);
+    if (r == 0)
+        r = kw_redis_login(&redis->link, user, redis->access.password_file, deadline_ns, err);
+    if (r == 0 && master)
+        r = kw_redis_check_master(&redis->link, deadline_ns, err);
+    return r == 0 ? kw_redis_select(&redis->link, redis->url.db, deadline_ns, err) : r;
 }
 
-/* AUTH with what the password file holds now. */
-static int authenticate(struct kw_redis *redis, uint64_t deadline_ns, struct kw_err *err)
+static int connect_to_master(struct kw_redis *redis, struct kw_err *err)
 {
-    const char *user = redis->user != NULL ? redis->user : redis->url.user;
-    kw_cleanup(kw_redis_replies_free) struct kw_redis_replies replies = {0};
-    char password[PASSWORD_MAX_BYTES] = "";
-    const char *argv[3] = {"AUTH"};
-    size_t argc = 1;
-    char *command = NULL;
-    size_t len = 0;
+    struct kw_redis_host host = {0};
+    const struct kw_redis_place place = {.host = &host};
+    char label[sizeof(redis->link.label)];
+    char text[KW_REDIS_MAX_NAME_BYTES + 16];
 
-    if (user == NULL && redis->password_file == NULL)
-        return 0;
-    if (redis->password_file != NULL) {
-        ssize_t n = kw_file_read_at(AT_FDCWD, redis->password_file, password, sizeof(password));
-        if (n < 0)
-            return kw_err_set(err, (int)n, "redis %s: password file %s: %s", redis->name,
-                              redis->password_file, kw_errno_text((int)-n));
-        password[strcspn(password, "\r\n")] = '\0';
-    }
-    if (user != NULL)
-        argv[argc++] = user;
-    argv[argc++] = password;
-    int r = kw_redis_wire_format(argc, argv, NULL, &command, &len);
-    explicit_bzero(password, sizeof(password));
+    (void)snprintf(label, sizeof(label), "redis %s", redis->name);
+    int r = kw_redis_sentinels_ask(&redis->sentinels, &redis->link, label, &host, err);
     if (r < 0)
-        return fail(redis, err, r, "AUTH");
-    r = run(redis, command, len, 1, deadline_ns, &replies, err);
-    kw_redis_wire_free(&command, len);
-    if (r < 0) {
-        /* the server's last words, which may be in the text, could repeat what was sent */
-        return fail(redis, err, r, "AUTH");
-    }
-    if (replies.items[0].type == KW_REDIS_ERROR)
-        return kw_err_set(err, -EACCES, "redis %s: authentication as %s refused (%s)", redis->name,
-                          user != NULL ? user : "default", auth_code(&replies.items[0]));
-    return 0;
-}
-
-static int select_db(struct kw_redis *redis, uint64_t deadline_ns, struct kw_err *err)
-{
-    kw_cleanup(kw_redis_replies_free) struct kw_redis_replies replies = {0};
-    char db[16];
-    const char *argv[] = {"SELECT", db};
-    char *command = NULL;
-    size_t len = 0;
-
-    if (redis->url.db == 0)
-        return 0;
-    (void)snprintf(db, sizeof(db), "%u", redis->url.db);
-    int r = kw_redis_wire_format(2, argv, NULL, &command, &len);
+        return r;
+    kw_redis_host_text(&host, text, sizeof(text));
+    (void)snprintf(redis->link.label, sizeof(redis->link.label), "redis %.200s: master %s",
+                   redis->name, text);
+    r = open_link(redis, &place, true, err);
+    /* a sentinel that was cut off names a former master for ever: ask another one next time */
     if (r < 0)
-        return fail(redis, err, r, "SELECT");
-    r = run(redis, command, len, 1, deadline_ns, &replies, err);
-    kw_redis_wire_free(&command, len);
-    if (r == 0 && replies.items[0].type == KW_REDIS_ERROR)
-        r = kw_err_set(err, -EACCES, "redis %s: SELECT %s refused: %s", redis->name, db,
-                       replies.items[0].str);
+        redis->sentinels.first = (redis->sentinels.first + 1) % redis->url.n_hosts;
+    free(host.name);
     return r;
-}
-
-/* Whether the idle connection still is one: no end of file, no byte that belongs to no command. */
-static bool still_good(const struct kw_redis *redis)
-{
-    char byte;
-    ssize_t n = recv(redis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-    return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 static int connect_and_greet(struct kw_redis *redis, struct kw_err *err)
 {
-    uint64_t deadline_ns = kw_now_ns() + redis->connect_timeout_ms * KW_NS_PER_MS;
-    int r;
+    const struct kw_redis_place place = {.path = redis->url.path, .host = redis->url.hosts};
 
-    r = kw_redis_connect(&redis->url, redis->name, deadline_ns, &redis->fd, err);
-    if (r < 0)
-        return r;
-    r = authenticate(redis, deadline_ns, err);
-    return r < 0 ? r : select_db(redis, deadline_ns, err);
+    redis->connections++;
+    if (redis->url.master != NULL)
+        return connect_to_master(redis, err);
+    (void)snprintf(redis->link.label, sizeof(redis->link.label), "redis %s", redis->name);
+    return open_link(redis, &place, false, err);
 }
 
 /* ---- public ---- */
 
-static char *copy_or_null(const char *text, bool *lost)
-{
-    char *copy = text != NULL && text[0] != '\0' ? strdup(text) : NULL;
+/* The texts of an access, each with what it is good for. */
+static const struct {
+    size_t offset;
+    const char *what;
+    bool needs_tls, needs_sentinel;
+} access_texts[] = {
+    {offsetof(struct kw_redis_access, user), "user", false, false},
+    {offsetof(struct kw_redis_access, password_file), "password file", false, false},
+    {offsetof(struct kw_redis_access, ca_file), "CA file", true, false},
+    {offsetof(struct kw_redis_access, cert_file), "certificate file", true, false},
+    {offsetof(struct kw_redis_access, key_file), "key file", true, false},
+    {offsetof(struct kw_redis_access, server_name), "server name", true, false},
+    {offsetof(struct kw_redis_access, sentinel_user), "sentinel's user", false, true},
+    {offsetof(struct kw_redis_access, sentinel_password_file), "sentinel's password file", false,
+     true},
+};
 
-    *lost = *lost || (text != NULL && text[0] != '\0' && copy == NULL);
-    return copy;
+static const char **text_at(const struct kw_redis_access *access, size_t i)
+{
+    return (const char **)((char *)access + access_texts[i].offset);
+}
+
+/* Copies what is given. What would be of no effect is refused: whoever names a CA file believes
+ * that there is TLS. */
+static int copy_access(const struct kw_redis_access *access, struct kw_redis *redis,
+                       struct kw_err *err)
+{
+    for (size_t i = 0; i < KW_ARRAY_SIZE(access_texts); i++) {
+        const char *text = *text_at(access, i);
+        if (text == NULL || text[0] == '\0')
+            continue;
+        if (access_texts[i].needs_tls && !redis->url.tls)
+            return kw_err_set(err, -EINVAL,
+                              "redis %s: a %s is given, but this URL has no TLS: rediss:// has",
+                              redis->name, access_texts[i].what);
+        if (access_texts[i].needs_sentinel && redis->url.master == NULL)
+            return kw_err_set(err, -EINVAL,
+                              "redis %s: a %s is given, but this URL has no sentinels: "
+                              "redis+sentinel:// has",
+                              redis->name, access_texts[i].what);
+        char *copy = strdup(text);
+        if (copy == NULL)
+            return kw_err_set(err, -ENOMEM, "redis: out of memory");
+        *text_at(&redis->access, i) = copy;
+    }
+    if (redis->access.key_file != NULL && redis->access.cert_file == NULL)
+        return kw_err_set(err, -EINVAL, "redis %s: a key file is given, but no certificate file",
+                          redis->name);
+    return 0;
 }
 
 int kw_redis_new(const struct kw_redis_conf *conf, struct kw_redis **ret, struct kw_err *err)
 {
     kw_cleanup(kw_redis_free) struct kw_redis *redis = calloc(1, sizeof(*redis));
-    bool lost = false;
 
     if (redis == NULL)
         return kw_err_set(err, -ENOMEM, "redis: out of memory");
-    redis->fd = -1;
+    redis->link.fd = -1;
+    redis->link.cancel_fd = conf->cancel_fd;
     int r = kw_redis_url_parse(conf->access.url, &redis->url, err);
     if (r < 0)
         return r;
-    redis->user = copy_or_null(conf->access.user, &lost);
-    redis->password_file = copy_or_null(conf->access.password_file, &lost);
     redis->name = kw_redis_url_name(&redis->url);
-    if (lost || redis->name == NULL)
+    if (redis->name == NULL)
         return kw_err_set(err, -ENOMEM, "redis: out of memory");
+    r = copy_access(&conf->access, redis, err);
+    if (r < 0)
+        return r;
     redis->connect_timeout_ms =
         conf->connect_timeout_ms > 0 ? conf->connect_timeout_ms : DEFAULT_CONNECT_TIMEOUT_MS;
-    redis->cancel_fd = conf->cancel_fd;
     redis->timeout_ms = conf->timeout_ms > 0 ? conf->timeout_ms : DEFAULT_TIMEOUT_MS;
     redis->backoff = (struct kw_backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
+    redis->tls = (struct kw_tls_client_conf){
+        .name = redis->access.server_name,
+        .ca_file = redis->access.ca_file,
+        .cert_file = redis->access.cert_file,
+        .key_file = redis->access.key_file,
+    };
+    redis->sentinels = (struct kw_redis_sentinels){
+        .url = &redis->url,
+        .user = redis->access.sentinel_user,
+        .password_file = redis->access.sentinel_password_file,
+        .tls = redis->url.tls ? &redis->tls : NULL,
+        .timeout_ms = redis->connect_timeout_ms,
+    };
     *ret = KW_TAKE_PTR(redis);
     return 0;
 }
@@ -313,12 +205,12 @@ void kw_redis_free(struct kw_redis **redis)
 {
     if (*redis == NULL)
         return;
-    disconnect(*redis);
+    kw_redis_link_close(&(*redis)->link);
     kw_buf_free(&(*redis)->queue);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(access_texts); i++)
+        free((char *)*text_at(&(*redis)->access, i));
     kw_redis_url_free(&(*redis)->url);
     free((*redis)->name);
-    free((*redis)->user);
-    free((*redis)->password_file);
     free(*redis);
     *redis = NULL;
 }
@@ -375,28 +267,43 @@ static int first_error(const struct kw_redis *redis, const struct kw_redis_repli
     return 0;
 }
 
+/* A master that became a replica, and a replica in general, refuse to write in these words. */
+static bool demoted(const struct kw_redis_replies *replies)
+{
+    static const char code[] = "READONLY ";
+
+    for (size_t i = 0; i < replies->n; i++) {
+        const struct kw_redis_reply *reply = &replies->items[i];
+        if (reply->type == KW_REDIS_ERROR && strncmp(reply->str, code, strlen(code)) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int exec_queue(struct kw_redis *redis, struct kw_redis_replies *replies, struct kw_err *err)
 {
     uint64_t now = kw_now_ns();
     int r = 0;
 
-    if (redis->fd >= 0 && !still_good(redis))
-        disconnect(redis);
-    if (redis->fd < 0) {
+    if (redis->link.fd >= 0 && !kw_redis_link_good(&redis->link))
+        kw_redis_link_close(&redis->link);
+    if (redis->link.fd < 0) {
         if (now < redis->not_before_ns)
             return kw_err_set(err, -EAGAIN, "redis %s: next try in %u ms", redis->name,
                               (unsigned)((redis->not_before_ns - now) / KW_NS_PER_MS + 1));
         r = connect_and_greet(redis, err);
     }
     if (r == 0)
-        r = run(redis, redis->queue.data, redis->queue.len, redis->n_queued,
-                kw_now_ns() + redis->timeout_ms * KW_NS_PER_MS, replies, err);
+        r = kw_redis_link_run(&redis->link, redis->queue.data, redis->queue.len, redis->n_queued,
+                              kw_now_ns() + redis->timeout_ms * KW_NS_PER_MS, replies, err);
     if (r == 0) {
         kw_backoff_reset(&redis->backoff);
         redis->not_before_ns = 0;
+        if (demoted(replies)) /* the next pipeline looks for the master anew */
+            kw_redis_link_close(&redis->link);
         return 0;
     }
-    disconnect(redis);
+    kw_redis_link_close(&redis->link);
     redis->not_before_ns =
         kw_now_ns() + kw_backoff_next_ms(&redis->backoff, kw_random_u32()) * KW_NS_PER_MS;
     return r;
@@ -427,4 +334,9 @@ void kw_redis_retry_now(struct kw_redis *redis)
 const char *kw_redis_name(const struct kw_redis *redis)
 {
     return redis->name;
+}
+
+uint64_t kw_redis_connections(const struct kw_redis *redis)
+{
+    return redis->connections;
 }

@@ -10,28 +10,42 @@
 /*
  * Redis client: commands are queued, sent as one pipeline, and answered before a deadline.
  * Blocking, for one thread at a time; programs keep it off threads that must not wait. Hiredis
- * formats and parses (its reader and its formatter); the socket is our own, so that the deadline is
- * exact. A broken connection is made again on the next exec, not more often than a jittered
- * back-off (100 ms .. 5 s) allows.
+ * formats and parses (its reader and its formatter); the socket and TLS are our own, so that the
+ * deadline is exact. A broken connection is made again on the next exec, not more often than a
+ * jittered back-off (100 ms .. 5 s) allows.
  */
 
 struct kw_redis;
 
-/** Where a Redis is and who asks: what an operator chooses (common/redis_rows.h). */
+/**
+ * Where a Redis is and who asks: what an operator chooses (common/redis_rows.h). All but the URL
+ * may be NULL. Files are read again at each connect; what is of no use with the URL is refused.
+ */
 struct kw_redis_access {
-    const char *url;  /**< "redis://[USER@]HOST[:PORT][/DB]", "unix:///path/redis.sock[?db=N]"; a
-                   password  in the URL is refused with a hint at password_file */
+    const char
+        *url;         /**< one of
+                         "redis://[USER@]HOST[:PORT][/DB]"; "rediss://..." with TLS;
+                         "redis+sentinel://[USER@]HOST[:PORT][,HOST[:PORT]...]/MASTER[/DB]", the hosts
+                         being sentinels; "rediss+sentinel://..." with TLS to them and to the master;
+                         "unix:///path/redis.sock[?db=N]".
+                         A password in it is refused with a hint at password_file */
     const char *user; /**< ACL user; NULL: the URL's, else default */
-    const char *password_file; /**< read at each connect; NULL: none */
+    const char *password_file;
+    const char *ca_file;     /**< PEM; NULL: the system's */
+    const char *cert_file;   /**< client certificate with its chain, PEM */
+    const char *key_file;    /**< its key; NULL: in cert_file */
+    const char *server_name; /**< that the servers' certificates must have; NULL: the host's */
+    const char *sentinel_user, *sentinel_password_file;
 };
 
 /** Texts are copied. */
 struct kw_redis_conf {
     struct kw_redis_access access;
-    uint32_t connect_timeout_ms; /**< 0: 1000 */
+    uint32_t connect_timeout_ms; /**< connecting, TLS and login; of the server, and of each sentinel
+                                    that is asked; 0: 1000 */
     uint32_t timeout_ms;         /**< a whole pipeline; 0: 2000 */
-    int cancel_fd; /**< as soon as it can be read, waiting for replies ends (-ECANCELED); it is only
-                      polled. 0: none */
+    int cancel_fd; /**< as soon as it can be read, waiting ends (-ECANCELED); it is only polled.
+                      0: none */
 };
 
 enum kw_redis_type {
@@ -80,13 +94,19 @@ void kw_redis_discard(struct kw_redis *redis);
  * @param ret_replies NULL: replies are checked for errors only (the first becomes -EREMOTEIO). Free
  * with kw_redis_replies_free.
  * @return 0; -ETIMEDOUT; -ECONNREFUSED, -EPIPE ...; -EAGAIN while the back-off lasts (nothing was
- * tried); -EACCES authentication refused; -EPROTO a malformed reply.
+ * tried); -EACCES authentication refused; -EPROTO a malformed reply, or TLS (a certificate that is
+ * not accepted, a server without TLS); -EROFS the sentinels name a server that is no master;
+ * -ENOENT they know no master of this name. `err` names the URL, never a secret.
  */
 int kw_redis_exec(struct kw_redis *redis, struct kw_redis_replies *ret_replies, struct kw_err *err);
 void kw_redis_replies_free(struct kw_redis_replies *replies);
 
 /** A second exec from now on does not wait for the back-off. */
 void kw_redis_retry_now(struct kw_redis *redis);
+
+/** Connections tried since kw_redis_new. A caller to whom it matters that all it wrote is there
+ * writes it again where this has changed: a server that took over may lack the last of it. */
+uint64_t kw_redis_connections(const struct kw_redis *redis);
 
 /** URL without user and secrets, for logs. */
 const char *kw_redis_name(const struct kw_redis *redis);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a Redis URL to a connected, non-blocking socket before a deadline. A host name may have
+ * From a host or path to a connected, non-blocking socket before a deadline. A host name may have
  * several addresses, of which the first may swallow packets without an answer (an IPv6 route that
  * leads nowhere): each gets its share of the time that is left, and so does the resolver.
  */
@@ -41,8 +41,8 @@ int kw_redis_wait(int fd, short events, int cancel_fd, uint64_t deadline_ns)
 }
 
 /* @return 0 or -errno */
-static int connect_to(const struct sockaddr *address, socklen_t len, uint64_t deadline_ns,
-                      int *ret_fd)
+static int connect_to(const struct sockaddr *address, socklen_t len, int cancel_fd,
+                      uint64_t deadline_ns, int *ret_fd)
 {
     int one = 1;
     int cause = 0;
@@ -56,7 +56,7 @@ static int connect_to(const struct sockaddr *address, socklen_t len, uint64_t de
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     while (connect(fd, address, len) < 0) {
         if (errno == EINPROGRESS || errno == EINTR) {
-            int r = kw_redis_wait(fd, POLLOUT, 0, deadline_ns);
+            int r = kw_redis_wait(fd, POLLOUT, cancel_fd, deadline_ns);
             if (r < 0)
                 return r;
             if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &cause, &cause_len) < 0)
@@ -75,45 +75,42 @@ static int connect_to(const struct sockaddr *address, socklen_t len, uint64_t de
     return 0;
 }
 
-static int connect_unix(const char *path, uint64_t deadline_ns, int *ret_fd)
+static int connect_unix(const char *path, int cancel_fd, uint64_t deadline_ns, int *ret_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
     /* kw_redis_url_parse checked the length */
     memcpy(address.sun_path, path, strlen(path) + 1);
-    return connect_to((const struct sockaddr *)&address, sizeof(address), deadline_ns, ret_fd);
+    return connect_to((const struct sockaddr *)&address, sizeof(address), cancel_fd, deadline_ns,
+                      ret_fd);
 }
 
-static int connect_tcp(const struct kw_redis_url *url, uint64_t deadline_ns, int *ret_fd,
-                       const char **ret_cause)
+static int connect_tcp(const struct kw_redis_host *host, int cancel_fd, uint64_t deadline_ns,
+                       int *ret_fd, const char **ret_cause)
 {
     struct addrinfo *list = NULL;
     unsigned left = 0;
-    int r = kw_resolve(url->host, url->port, deadline_ns, &list, ret_cause);
+    int r = kw_resolve(host->name, host->port, deadline_ns, &list, ret_cause);
 
     if (r < 0)
         return r;
     for (const struct addrinfo *a = list; a != NULL; a = a->ai_next)
         left++;
     r = -EHOSTUNREACH;
-    for (const struct addrinfo *a = list; a != NULL && r < 0; a = a->ai_next, left--) {
+    for (const struct addrinfo *a = list; a != NULL && r < 0 && r != -ECANCELED;
+         a = a->ai_next, left--) {
         uint64_t now = kw_now_ns();
         uint64_t share = deadline_ns > now ? (deadline_ns - now) / left : 0;
-        r = connect_to(a->ai_addr, a->ai_addrlen, now + share, ret_fd);
+        r = connect_to(a->ai_addr, a->ai_addrlen, cancel_fd, now + share, ret_fd);
     }
     freeaddrinfo(list);
     return r;
 }
 
-int kw_redis_connect(const struct kw_redis_url *url, const char *name, uint64_t deadline_ns,
-                     int *ret_fd, struct kw_err *err)
+int kw_redis_connect(const struct kw_redis_place *place, int cancel_fd, uint64_t deadline_ns,
+                     int *ret_fd, const char **ret_cause)
 {
-    const char *cause = NULL;
-    int r = url->path != NULL ? connect_unix(url->path, deadline_ns, ret_fd)
-                              : connect_tcp(url, deadline_ns, ret_fd, &cause);
-
-    if (r < 0)
-        return kw_err_set(err, r, "redis %s: connect: %s", name,
-                          cause != NULL ? cause : kw_errno_text(r));
-    return 0;
+    return place->path != NULL
+               ? connect_unix(place->path, cancel_fd, deadline_ns, ret_fd)
+               : connect_tcp(place->host, cancel_fd, deadline_ns, ret_fd, ret_cause);
 }

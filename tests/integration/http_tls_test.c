@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +15,7 @@
 #include "common/http_client.h"
 #include "common/num.h"
 #include "tests/support/cmocka.h"
-
-#define MAX_ARGS 40
-
-extern char **environ;
+#include "tests/support/pki.h"
 
 struct fixture {
     char folder[32];
@@ -35,43 +30,6 @@ struct tls_server {
     uint64_t port;
 };
 
-/* Splits at blanks (the arguments hold none), and starts openssl in `folder`. @return pid or -1. */
-static pid_t spawn_openssl(const char *folder, const char *line, int out)
-{
-    kw_cleanup_free char *copy = strdup(line);
-    char *argv[MAX_ARGS + 1] = {NULL};
-    posix_spawn_file_actions_t actions;
-    pid_t pid = -1;
-    size_t n = 0;
-    char *rest = copy;
-
-    assert_non_null(copy);
-    for (char *word; n < MAX_ARGS && (word = strsep(&rest, " ")) != NULL;)
-        argv[n++] = word;
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawn_file_actions_addchdir_np(&actions, folder);
-    (void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    if (out >= 0)
-        (void)posix_spawn_file_actions_adddup2(&actions, out, 1);
-    else
-        (void)posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    if (posix_spawnp(&pid, "openssl", &actions, NULL, argv, environ) != 0)
-        pid = -1;
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return pid;
-}
-
-/* Whether openssl ran and succeeded. */
-static bool run_openssl(const char *folder, const char *line)
-{
-    pid_t pid = spawn_openssl(folder, line, -1);
-    int status = 0;
-
-    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
-           WEXITSTATUS(status) == 0;
-}
-
 static char *slurp(const char *folder, const char *name)
 {
     char path[128];
@@ -83,50 +41,6 @@ static char *slurp(const char *folder, const char *name)
     return text;
 }
 
-static void make(const char *folder, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void make(const char *folder, const char *format, ...)
-{
-    char line[512];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    if (!run_openssl(folder, line))
-        fail_msg("openssl failed: %s", line);
-}
-
-/* An authority, and what it signs. */
-static void make_authority(const char *folder, const char *name)
-{
-    make(folder,
-         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -keyout "
-         "%s.key "
-         "-out %s.pem -subj /CN=%s",
-         name, name, name);
-}
-
-static void make_leaf(const char *folder, const char *name, const char *san)
-{
-    char path[128];
-    char text[128];
-
-    (void)snprintf(path, sizeof(path), "%s/%s.ext", folder, name);
-    (void)snprintf(text, sizeof(text), "subjectAltName=%s\n", san);
-    assert_int_equal(kw_file_write_atomic(path, text, strlen(text), 0600), 0);
-    make(
-        folder,
-        "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout %s.key -out %s.csr "
-        "-subj /CN=%s",
-        name, name, name);
-    make(folder,
-         "openssl x509 -req -in %s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile "
-         "%s.ext "
-         "-out %s.pem",
-         name, name, name);
-}
-
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
@@ -134,11 +48,11 @@ static int setup(void **state)
     assert_non_null(f);
     (void)snprintf(f->folder, sizeof(f->folder), "/tmp/kwatt-tls-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
-    make_authority(f->folder, "ca");
-    make_authority(f->folder, "other");
-    make_leaf(f->folder, "server", "DNS:kwatt.test,IP:127.0.0.1");
-    make_leaf(f->folder, "named", "DNS:kwatt.test");
-    make_leaf(f->folder, "client", "DNS:client");
+    kwt_pki_authority(f->folder, "ca");
+    kwt_pki_authority(f->folder, "other");
+    kwt_pki_leaf(f->folder, "server", "ca", 2, "DNS:kwatt.test,IP:127.0.0.1");
+    kwt_pki_leaf(f->folder, "named", "ca", 2, "DNS:kwatt.test");
+    kwt_pki_leaf(f->folder, "client", "ca", 2, "DNS:client");
     f->ca = slurp(f->folder, "ca.pem");
     f->other_ca = slurp(f->folder, "other.pem");
     f->client_cert = slurp(f->folder, "client.pem");
@@ -184,7 +98,7 @@ static struct tls_server serve(struct fixture *f, const char *cert, const char *
     (void)snprintf(line, sizeof(line),
                    "openssl s_server -accept 127.0.0.1:0 -cert %s.pem -key %s.key -www%s", cert,
                    cert, options);
-    server.pid = spawn_openssl(f->folder, line, fds[1]);
+    server.pid = kwt_openssl_spawn(f->folder, line, fds[1]);
     assert_true(server.pid > 0);
     f->running = server.pid;
     (void)close(fds[1]);
@@ -337,7 +251,7 @@ int main(void)
         cmocka_unit_test(test_old_protocols_are_refused),
     };
 
-    if (!run_openssl("/", "openssl version")) {
+    if (!kwt_openssl("/", "openssl version")) {
         (void)printf("SKIP: the openssl program is not installed\n");
         return 77;
     }

@@ -34,7 +34,7 @@ void kwt_redis_need(void)
  * A free port below the ephemeral range (32768..): no outgoing connection takes it while the server
  * is down, and a client that connects to it in that time does not meet itself.
  */
-static uint16_t free_port(void)
+uint16_t kwt_redis_free_port(void)
 {
     for (;;) {
         struct sockaddr_in address = {.sin_family = AF_INET,
@@ -54,7 +54,7 @@ void kwt_redis_init(struct kwt_redis_server *server)
     assert_non_null(mkdtemp(server->dir));
     (void)snprintf(server->socket_url, sizeof(server->socket_url), "unix://%s/redis.sock",
                    server->dir);
-    server->port = free_port();
+    server->port = kwt_redis_free_port();
     (void)snprintf(server->tcp_url, sizeof(server->tcp_url), "redis://127.0.0.1:%u", server->port);
 }
 
@@ -82,6 +82,8 @@ static void write_conf(const struct kwt_redis_server *server, const char *path,
             "bind 127.0.0.1\nport %u\nunixsocket %s/redis.sock\nunixsocketperm 700\ndir %s\n"
             "logfile %s/log\nsave \"\"\nappendonly no\ndaemonize no\n",
             server->port, server->dir, server->dir, server->dir);
+    if (server->more != NULL)
+        fprintf(conf, "%s\n", server->more);
     if (user_rule != NULL)
         fprintf(conf, "user default off\n%s\n", user_rule);
     assert_int_equal(fclose(conf), 0);

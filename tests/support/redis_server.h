@@ -14,10 +14,14 @@ struct kwt_redis_server {
     char dir[64];        /**< holds the socket, log and data */
     char socket_url[96]; /**< "unix://DIR/redis.sock" */
     char tcp_url[64];
+    const char *more; /**< further lines of its configuration; NULL: none; borrowed */
 };
 
 /** Ends the process with 77 and a SKIP line where redis-server is not installed. */
 void kwt_redis_need(void);
+
+/** A free port of the loopback. */
+uint16_t kwt_redis_free_port(void);
 
 /** Makes the folder; does not start. */
 void kwt_redis_init(struct kwt_redis_server *server);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reply bytes of a Redis server. First byte: how many replies are expected; second: in pieces of
- * which size they arrive. */
+/* Reply bytes of a Redis server, or of a sentinel that is asked for a master. First byte: how many
+ * replies are expected; second: in pieces of which size they arrive. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/redis_impl.h"
 
@@ -23,6 +24,23 @@ static size_t walk(const struct kw_redis_reply *reply)
     return sum;
 }
 
+/* What was taken for an address is one; what was refused says why. */
+static void read_as_sentinels(const struct kw_redis_reply *reply)
+{
+    struct kw_redis_host host = {0};
+    struct kw_err err = {0};
+    int r = kw_redis_sentinel_address(reply, &host, &err);
+
+    if (r == 0 ? host.port == 0 || strlen(host.name) == 0 ||
+                     strlen(host.name) > KW_REDIS_MAX_NAME_BYTES
+               : err.text[0] == '\0')
+        abort();
+    free(host.name);
+    err = (struct kw_err){0};
+    if (kw_redis_role_is_master(reply, &err) < 0 && err.text[0] == '\0')
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct kw_redis_parser *parser = NULL;
@@ -40,8 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (r == 1) {
         kw_redis_parser_take(parser, &replies);
-        for (size_t i = 0; i < replies.n; i++)
+        for (size_t i = 0; i < replies.n; i++) {
             (void)walk(&replies.items[i]);
+            read_as_sentinels(&replies.items[i]);
+        }
     }
     kw_redis_parser_free(&parser);
     kw_redis_replies_free(&replies);

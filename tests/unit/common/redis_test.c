@@ -114,6 +114,7 @@ static void what_is_not_redis(void **state)
          "ERR max number of clients? reached"},
         {{.say = "+a\r\n", .stay = true}, -ETIMEDOUT, "1 of 2 replies"},
         {{.say = "-DENIED go away\r\n", .before = true}, -EPIPE, "DENIED go away"},
+        {{.say = "\x15\x03\x03"}, -EPROTO, "speaks TLS on this port"},
     };
     (void)state;
 
@@ -255,9 +256,40 @@ static void bad_configuration(void **state)
     kw_redis_free(&redis);
 }
 
+/* What would be of no effect is refused, so that nobody believes in TLS that is not there. */
+static void what_the_url_has_no_use_for(void **state)
+{
+    static const struct {
+        struct kw_redis_access access;
+        const char *text;
+    } rows[] = {
+        {{.url = "redis://h", .ca_file = "/ca"}, "CA file"},
+        {{.url = "unix:///s", .server_name = "h"}, "server name"},
+        {{.url = "redis+sentinel://h/m", .cert_file = "/c"}, "certificate file"},
+        {{.url = "rediss://h", .key_file = "/k"}, "no certificate file"},
+        {{.url = "rediss://h", .sentinel_user = "u"}, "sentinel's user"},
+        {{.url = "redis://h", .sentinel_password_file = "/p"}, "sentinel's password file"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        const struct kw_redis_conf conf = {.access = rows[i].access};
+        struct kw_redis *redis = NULL;
+        struct kw_err err = {0};
+        assert_int_equal(kw_redis_new(&conf, &redis, &err), -EINVAL);
+        assert_null(redis);
+        if (strstr(err.text, rows[i].text) == NULL)
+            fail_msg("row %zu: %s", i, err.text);
+    }
+    const struct kw_redis_conf empty = {.access = {.url = "redis://h", .ca_file = ""}};
+    kw_cleanup(kw_redis_free) struct kw_redis *good = NULL;
+    assert_int_equal(kw_redis_new(&empty, &good, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_url_has_no_use_for),
         cmocka_unit_test(what_is_not_redis),
         cmocka_unit_test(server_that_repeats_the_password),
         cmocka_unit_test(surplus_bytes_on_an_idle_connection),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,14 @@ static void good_urls(void **state)
         {"redis://kwatt@redis.svc/", "redis.svc", NULL, "kwatt", "redis://redis.svc:6379", 6379, 0},
         {"redis://[fd00::1]:1", "fd00::1", NULL, NULL, "redis://[fd00::1]:1", 1, 0},
         {"redis://a@b@[::1]/0", "::1", NULL, "a@b", "redis://[::1]:6379", 6379, 0},
+        {"rediss://kwatt@redis.svc:6380/1", "redis.svc", NULL, "kwatt", "rediss://redis.svc:6380/1",
+         6380, 1},
+        {"rediss://[::1]", "::1", NULL, NULL, "rediss://[::1]:6379", 6379, 0},
+        {"redis+sentinel://s/mymaster", "s", NULL, NULL, "redis+sentinel://s:26379/mymaster", 26379,
+         0},
+        {"redis+sentinel://u@s1,s2:1,[::1],[::2]:5/my:master/7", "s1", NULL, "u",
+         "redis+sentinel://s1:26379,s2:1,[::1]:26379,[::2]:5/my:master/7", 26379, 7},
+        {"rediss+sentinel://s:7/m/", "s", NULL, NULL, "rediss+sentinel://s:7/m", 7, 0},
         {"unix:///run/redis.sock", NULL, "/run/redis.sock", NULL, "unix:///run/redis.sock", 0, 0},
         {"unix:///r?db=15", NULL, "/r", NULL, "unix:///r?db=15", 0, 15},
     };
@@ -32,12 +41,12 @@ static void good_urls(void **state)
         assert_string_equal(name, rows[i].name);
         assert_int_equal(url.db, rows[i].db);
         if (rows[i].host != NULL) {
-            assert_string_equal(url.host, rows[i].host);
-            assert_int_equal(url.port, rows[i].port);
+            assert_string_equal(url.hosts[0].name, rows[i].host);
+            assert_int_equal(url.hosts[0].port, rows[i].port);
             assert_null(url.path);
         } else {
             assert_string_equal(url.path, rows[i].path);
-            assert_null(url.host);
+            assert_int_equal(url.n_hosts, 0);
         }
         if (rows[i].user != NULL)
             assert_string_equal(url.user, rows[i].user);
@@ -54,7 +63,23 @@ static void bad_urls_name_the_part_and_no_secret(void **state)
         {"", "scheme"},
         {"localhost:6379", "scheme"},
         {"http://localhost", "scheme"},
-        {"rediss://localhost", "TLS"},
+        {"rediss://", "host: empty"},
+        {"rediss://:s3cret@host", "password"},
+        {"redis://a,b", "several"},
+        {"rediss://a,b", "several"},
+        {"redis-sentinel://a/m", "scheme"},
+        {"redis+sentinel://a", "master"},
+        {"redis+sentinel://a/", "master"},
+        {"redis+sentinel://a//0", "master"},
+        {"redis+sentinel:///m", "host: empty"},
+        {"redis+sentinel://a,/m", "host: empty"},
+        {"redis+sentinel://,a/m", "host: empty"},
+        {"redis+sentinel://a,b:0/m", "port"},
+        {"redis+sentinel://a/m/x", "database"},
+        {"redis+sentinel://a/m/1/2", "database"},
+        {"redis+sentinel://a/m?db=1", "query"},
+        {"redis+sentinel://u:s3cret@a,b/m", "password"},
+        {"redis+sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17/m", "more than 16"},
         {"redis://", "host: empty"},
         {"redis://:6379", "host: empty"},
         {"redis://user@", "host: empty"},
@@ -90,7 +115,7 @@ static void bad_urls_name_the_part_and_no_secret(void **state)
     (void)state;
 
     for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
-        struct kw_redis_url url = {.port = 42};
+        struct kw_redis_url url = {.db = 42};
         struct kw_err err = {0};
         if (kw_redis_url_parse(rows[i].text, &url, &err) != -EINVAL)
             fail_msg("%s was taken", rows[i].text);
@@ -98,15 +123,47 @@ static void bad_urls_name_the_part_and_no_secret(void **state)
             fail_msg("%s: '%s' does not name %s", rows[i].text, err.text, rows[i].part);
         assert_null(strstr(err.text, "cret"));
         assert_null(strstr(err.text, "s3"));
-        assert_int_equal(url.port, 42); /* untouched */
+        assert_int_equal(url.db, 42); /* untouched */
     }
     assert_int_equal(kw_redis_url_parse(NULL, &(struct kw_redis_url){0}, NULL), -EINVAL);
+}
+
+static void everything_of_a_sentinel_url(void **state)
+{
+    kw_cleanup(kw_redis_url_free) struct kw_redis_url url = {0};
+    (void)state;
+
+    assert_int_equal(kw_redis_url_parse("rediss+sentinel://a:1,b,[::1]:3/m", &url, NULL), 0);
+    assert_true(url.tls);
+    assert_string_equal(url.master, "m");
+    assert_int_equal(url.n_hosts, 3);
+    assert_string_equal(url.hosts[1].name, "b");
+    assert_int_equal(url.hosts[1].port, 26379);
+    assert_string_equal(url.hosts[2].name, "::1");
+    assert_int_equal(url.hosts[2].port, 3);
+}
+
+static void long_names_are_refused(void **state)
+{
+    char text[700];
+    struct kw_redis_url url = {0};
+    struct kw_err err = {0};
+    (void)state;
+
+    (void)snprintf(text, sizeof(text), "redis://%0256d", 1);
+    assert_int_equal(kw_redis_url_parse(text, &url, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "host: longer"));
+    (void)snprintf(text, sizeof(text), "redis+sentinel://h/%0256d", 1);
+    assert_int_equal(kw_redis_url_parse(text, &url, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "master: longer"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_urls),
+        cmocka_unit_test(everything_of_a_sentinel_url),
+        cmocka_unit_test(long_names_are_refused),
         cmocka_unit_test(bad_urls_name_the_part_and_no_secret),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

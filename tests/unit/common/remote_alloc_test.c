@@ -28,11 +28,19 @@ static void redis_client(void **state)
 {
     struct kw_redis_conf tcp = {
         .access = {.url = "redis://me@h:1/2", .user = "u", .password_file = "/f"}};
+    struct kw_redis_conf sentinels = {.access = {.url = "rediss+sentinel://me@h:1,i/m/2",
+                                                 .ca_file = "/ca",
+                                                 .cert_file = "/cert",
+                                                 .key_file = "/key",
+                                                 .server_name = "n",
+                                                 .sentinel_user = "u",
+                                                 .sentinel_password_file = "/f"}};
     struct kw_redis_conf local = {.access.url = "unix:///s?db=3"};
     (void)state;
 
     assert_true(kwt_fail_each(try_redis_client, &tcp) >= 6);
     assert_true(kwt_fail_each(try_redis_client, &local) >= 3);
+    assert_true(kwt_fail_each(try_redis_client, &sentinels) >= 14);
 }
 
 static int try_redis_replies(void *user)
