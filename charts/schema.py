@@ -14,12 +14,16 @@ import subprocess
 import sys
 
 SCHEMA = pathlib.Path(__file__).resolve().parent / "kwatt/values.schema.json"
+REDIS = {f"redis.{key}" for key in ("url", "user", "passwordFile", "caFile", "certFile", "keyFile", "serverName", "sentinelUser",
+                                    "sentinelPasswordFile")}
 PROGRAMS = {    # program, and keys that the chart sets
     "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "sysfs", "procfs"}),
-    "extender": ("extender/kwatt-extender", {"redis.url", "redis.user", "redis.passwordFile", "listen", "ownNamespace"}),
+    "extender": ("extender/kwatt-extender", REDIS | {"listen", "ownNamespace"}),
     "recommender": ("vpa-recommender/kwatt-vpa-recommender",
-                    {"redis.url", "redis.user", "redis.passwordFile", "listen", "kubernetes"}),
+                    REDIS | {"listen", "kubernetes"}),
 }
+HOST = r"(\[[0-9a-fA-F:.]+\]|[^:@/,\[\]]+)(:[0-9]+)?"
+REDIS_URL = rf"^(rediss?://{HOST}(/[0-9]+)?|rediss?\+sentinel://{HOST}(,{HOST})*/[^@/]+(/[0-9]+)?)?$"
 DURATION = r"^[0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h|d)$"
 SIZE = r"^[0-9]+(k|M|G|T|Ki|Mi|Gi|Ti)?$"
 
@@ -109,7 +113,8 @@ def schema(build: pathlib.Path) -> dict:
                      persistence=closed(enabled=FLAG, size={"type": "string", "pattern": SIZE}, storageClass=TEXT,
                                         keepOnUninstall=FLAG),
                      maxMemory={"type": "string", "pattern": "^[0-9]+([kKmMgG][bB]?)?$"}, extraConfig=TEXT, **POD),
-        externalRedis=closed(url={"type": "string", "pattern": "^(redis://[^:@/]+(:[0-9]+)?(/[0-9]+)?)?$"}, existingSecret=NAME,
+        externalRedis=closed(url={"type": "string", "pattern": REDIS_URL}, existingSecret=NAME, sentinel=USER,
+                             tls=closed(existingSecret=NAME, caKey=TEXT, certKey=TEXT, keyKey=TEXT, serverName=TEXT),
                              agent=USER, extender=USER, recommender=USER, reader=USER),
         scheduler=closed(enabled=FLAG, schedulerName={**NAME, "minLength": 1}, image=IMAGE,
                          weight={"type": "integer", "minimum": 1, "maximum": 100}, httpTimeout=INTERVAL, filter=FLAG,

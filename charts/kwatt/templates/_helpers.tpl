@@ -130,7 +130,18 @@ capabilities: {drop: [ALL]}
 {{- if .Values.redis.enabled -}}
 redis://{{ include "kwatt.componentName" (list . "redis") }}.{{ .Release.Namespace }}.svc:6379
 {{- else -}}
-{{ required "externalRedis.url is needed with redis.enabled=false: redis://HOST[:PORT][/DB]" .Values.externalRedis.url }}
+{{- $url := .Values.externalRedis.url }}
+{{- $tls := .Values.externalRedis.tls }}
+{{- if and (or $tls.caKey $tls.certKey $tls.keyKey $tls.serverName) (not (hasPrefix "rediss" $url)) }}
+{{- fail "externalRedis.tls is of no use without TLS in externalRedis.url: rediss:// or rediss+sentinel://" }}
+{{- end }}
+{{- if and $tls.keyKey (not $tls.certKey) }}
+{{- fail "externalRedis.tls.keyKey needs certKey" }}
+{{- end }}
+{{- if and (or .Values.externalRedis.sentinel.user .Values.externalRedis.sentinel.passwordKey) (not (contains "+sentinel://" $url)) }}
+{{- fail "externalRedis.sentinel is of no use without sentinels in externalRedis.url: redis+sentinel:// or rediss+sentinel://" }}
+{{- end }}
+{{ required "externalRedis.url is needed with redis.enabled=false: redis://HOST[:PORT][/DB]" $url }}
 {{- end -}}
 {{- end }}
 
@@ -148,23 +159,63 @@ redis://{{ include "kwatt.componentName" (list . "redis") }}.{{ .Release.Namespa
 {{- if $root.Values.redis.enabled }}{{ index . 1 }}-password{{ else }}{{ (get $root.Values.externalRedis (index . 1)).passwordKey }}{{ end }}
 {{- end }}
 
+{{/* Files of a program for Redis: name of the file, and the key it has in its Secret: (list $ "agent"). */}}
+{{- define "kwatt.redisFiles" -}}
+{{- $root := index . 0 -}}
+{{- $external := $root.Values.externalRedis -}}
+{{- with include "kwatt.redisPasswordKey" . }}
+password: {{ . | quote }}
+{{- end }}
+{{- if not $root.Values.redis.enabled }}
+{{- with $external.sentinel.passwordKey }}
+sentinel-password: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kwatt.redisTlsFiles" -}}
+{{- if not .Values.redis.enabled }}
+{{- with .Values.externalRedis.tls }}
+{{- range $file, $key := dict "ca.crt" .caKey "tls.crt" .certKey "tls.key" .keyKey }}
+{{- if $key }}
+{{ $file }}: {{ $key | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "kwatt.redisEnv" -}}
 {{- $root := index . 0 -}}
+{{- $external := $root.Values.externalRedis -}}
 - name: KWATT_REDIS
   value: {{ include "kwatt.redisUrl" $root | quote }}
 {{- with include "kwatt.redisUser" . }}
 - name: KWATT_REDIS_USER
   value: {{ . | quote }}
 {{- end }}
-{{- if include "kwatt.redisPasswordKey" . }}
-- name: KWATT_REDIS_PASSWORD_FILE
-  value: /etc/kwatt/redis/password
+{{- $files := merge (include "kwatt.redisFiles" . | fromYaml) (include "kwatt.redisTlsFiles" $root | fromYaml) }}
+{{- range $variable, $file := dict "PASSWORD" "password" "SENTINEL_PASSWORD" "sentinel-password" "CA" "ca.crt" "CERT" "tls.crt" "KEY" "tls.key" }}
+{{- if hasKey $files $file }}
+- name: KWATT_REDIS_{{ $variable }}_FILE
+  value: /etc/kwatt/redis/{{ $file }}
+{{- end }}
+{{- end }}
+{{- if not $root.Values.redis.enabled }}
+{{- with $external.tls.serverName }}
+- name: KWATT_REDIS_SERVER_NAME
+  value: {{ . | quote }}
+{{- end }}
+{{- with $external.sentinel.user }}
+- name: KWATT_REDIS_SENTINEL_USER
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}
 {{- end }}
 
 {{- define "kwatt.redisMount" -}}
-{{- if include "kwatt.redisPasswordKey" . }}
-- name: redis-password
+{{- if or (include "kwatt.redisFiles" . | fromYaml) (include "kwatt.redisTlsFiles" (index . 0) | fromYaml) }}
+- name: redis-access
   mountPath: /etc/kwatt/redis
   readOnly: true
 {{- end }}
@@ -172,12 +223,29 @@ redis://{{ include "kwatt.componentName" (list . "redis") }}.{{ .Release.Namespa
 
 {{- define "kwatt.redisVolume" -}}
 {{- $root := index . 0 -}}
-{{- with include "kwatt.redisPasswordKey" . }}
-- name: redis-password
-  secret:
-    secretName: {{ required "externalRedis.existingSecret is needed where a passwordKey is given" (include "kwatt.redisSecret" $root) }}
+{{- $files := include "kwatt.redisFiles" . | fromYaml }}
+{{- $tls := include "kwatt.redisTlsFiles" $root | fromYaml }}
+{{- if or $files $tls }}
+- name: redis-access
+  projected:
     defaultMode: 0440
-    items: [{key: {{ . }}, path: password}]
+    sources:
+    {{- if $files }}
+    - secret:
+        name: {{ required "externalRedis.existingSecret is needed where a passwordKey is given" (include "kwatt.redisSecret" $root) }}
+        items:
+        {{- range $file, $key := $files }}
+        - {key: {{ $key | quote }}, path: {{ $file }}}
+        {{- end }}
+    {{- end }}
+    {{- if $tls }}
+    - secret:
+        name: {{ required "externalRedis.tls.existingSecret is needed where one of its keys is given" $root.Values.externalRedis.tls.existingSecret }}
+        items:
+        {{- range $file, $key := $tls }}
+        - {key: {{ $key | quote }}, path: {{ $file }}}
+        {{- end }}
+    {{- end }}
 {{- end }}
 {{- end }}
 
