@@ -112,6 +112,19 @@ def programs_take_what_is_rendered(helm: chart.Helm) -> None:
         check(line in done.stdout, f"{component} does not have {line} of case {case}:\n{done.stdout}")
 
 
+def an_external_redis_reaches_every_program(helm: chart.Helm) -> None:
+    for name in ("external", "external-tls", "external-sentinel"):
+        case = chart.CASES[name]
+        for template in ("agent", "extender", "recommender", "tests/works"):
+            text = helm.rendered(case, "--show-only", f"templates/{template}.yaml")
+            url = re.search(r'name: KWATT_REDIS\n +value: "(.*)"\n', text)[1]
+            check(url == case["externalRedis.url"], f"{template} of case {name} is given {url!r}")
+            named = set(re.findall(r"value: /etc/kwatt/redis/(\S+)\n", text))
+            mounted = set(re.findall(r"\{key: \S+, path: (\S+)\}", text))
+            check(named == mounted, f"{template} of case {name} is told of {named}, but has {mounted}")
+            check(named >= {"ca.crt"} or name == "external", f"{template} of case {name} has {named}")
+
+
 def dashboard_shows_what_exists(_: chart.Helm) -> None:
     text = (chart.CHART / "dashboards/kwatt.json").read_text()
     names = set(re.findall(r"\b(?:kwatt|kepler)_[a-z_]+", text))
@@ -156,6 +169,7 @@ def scheduler_configurations_agree(helm: chart.Helm) -> None:
 
 def main() -> int:
     tests = [schema_is_current, versions_agree, lint, every_switch_renders, mistakes_are_named, programs_take_what_is_rendered,
+             an_external_redis_reaches_every_program,
              dashboard_shows_what_exists, dashboard_asks_what_prometheus_understands, scheduler_configurations_agree]
     with tempfile.TemporaryDirectory(prefix="kwatt-chart-") as folder:
         try:

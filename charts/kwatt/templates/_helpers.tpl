@@ -141,7 +141,7 @@ redis://{{ include "kwatt.componentName" (list . "redis") }}.{{ .Release.Namespa
 {{- if and (or .Values.externalRedis.sentinel.user .Values.externalRedis.sentinel.passwordKey) (not (contains "+sentinel://" $url)) }}
 {{- fail "externalRedis.sentinel is of no use without sentinels in externalRedis.url: redis+sentinel:// or rediss+sentinel://" }}
 {{- end }}
-{{ required "externalRedis.url is needed with redis.enabled=false: redis://HOST[:PORT][/DB]" $url }}
+{{- required "externalRedis.url is needed with redis.enabled=false: redis://HOST[:PORT][/DB]" $url -}}
 {{- end -}}
 {{- end }}
 
