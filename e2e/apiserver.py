@@ -52,9 +52,12 @@ START_SECONDS = 120     # 4 s on an idle machine; others may be compiling beside
 class ApiServer(KubeApi):
     """Use as a context manager, or let run() do it."""
 
+    programs: tuple[str, ...] = ("kube-apiserver", "kubectl")   # in self.bin
+    options: tuple[str, ...] = ()                               # of kube-apiserver, besides those below
+
     def __init__(self) -> None:
         self.etcd_program = need("etcd", "etcd-server")
-        self.bin = build.kubernetes()
+        self.bin = build.programs("kubernetes", *self.programs)
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="kwatt-apiserver-"))
         self.authority = Authority(self.dir / "pki")
         self.etcd = self.server = None
@@ -65,13 +68,13 @@ class ApiServer(KubeApi):
         try:
             self.make_keys()
             self.start()
-        except BaseException:
-            self.stop(keep=True)
+        except BaseException as error:
+            self.stop(keep=isinstance(error, Exception))
             raise
         return self
 
     def __exit__(self, kind, *_) -> None:
-        self.stop(keep=kind is not None)
+        self.stop(keep=kind is not None and issubclass(kind, Exception))    # who interrupts it wants nothing left
 
     # ---- keys ----
 
@@ -124,7 +127,7 @@ class ApiServer(KubeApi):
             f"--service-account-signing-key-file={pki}/sa.key", "--authorization-mode=RBAC",
             # nobody makes service accounts here, so pods must not wait for theirs
             "--disable-admission-plugins=ServiceAccount",
-            "--profiling=false"])
+            "--profiling=false", *self.options])
         self.wait_ready()
 
     def connect(self, timeout: float) -> http.client.HTTPSConnection:

@@ -176,11 +176,6 @@ def programs(name: str, *wanted: str) -> pathlib.Path:
     return path
 
 
-def kubernetes() -> pathlib.Path:
-    """Folder with kube-apiserver and kubectl."""
-    return programs("kubernetes", "kube-apiserver", "kubectl")
-
-
 def source(name: str, *files: str) -> list[pathlib.Path]:
     """Files of a family's module, as it publishes them (manifests, CRDs)."""
     family = Family(name)

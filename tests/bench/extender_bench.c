@@ -23,14 +23,12 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "api/curve.h"
-#include "api/names.h"
-#include "api/sample.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/http_server.h"
 #include "common/redis.h"
+#include "tests/bench/fleet.h"
 #include "tests/bench/keepalive.h"
 
 #define NODES      15000
@@ -125,50 +123,6 @@ static uint16_t free_port(void)
     return ntohs(address.sin_port);
 }
 
-static void node_name(char out[64], unsigned i)
-{
-    /* 44 bytes, as cloud providers name them */
-    (void)snprintf(out, 64, "ip-10-%03u-%03u-%03u.eu-central-1.compute.internal", i / 65536,
-                   i / 256 % 256, i % 256);
-}
-
-static void publish(struct kw_redis *redis)
-{
-    static const uint32_t watts[] = {128, 257, 300, 340, 378, 410, 442, 498, 577, 697, 817};
-    static struct kw_sample sample = {.epoch = 1, .seq = 1, .interval_ns = 1000000000};
-    struct kw_curve curve = {.capacity_mcpu = 128000, .n = KW_CURVE_KNOTS};
-    struct kw_err err = {0};
-    char score[32], key[KW_KEY_MAX];
-
-    sample.t_unix_ms = kw_now_unix_ms();
-    sample.n_packages = 2;
-    sample.packages[1].package = 1;
-    memcpy(sample.meter, "model", sizeof("model"));
-    (void)snprintf(score, sizeof(score), "%lld", (long long)sample.t_unix_ms);
-    for (unsigned i = 0; i < NODES; i++) {
-        char *sample_text = NULL, *curve_text = NULL;
-        size_t sample_len, curve_len;
-        char name[64];
-        node_name(name, i);
-        memcpy(sample.node, name, sizeof(name));
-        sample.used_mcpu = (uint64_t)i * 7919 % 128000;
-        for (uint32_t k = 0; k < KW_CURVE_KNOTS; k++) /* machines of many kinds */
-            curve.knots[k] =
-                (struct kw_curve_knot){.load_permille = k * 100, .mw = watts[k] * (500 + i % 1000)};
-        if (kw_key_node(key, name) < 0 ||
-            kw_sample_encode(&sample, &sample_text, &sample_len) < 0 ||
-            kw_curve_encode(&curve, &curve_text, &curve_len) < 0 ||
-            kw_redis_queue_texts(redis, "HSET", key, KW_FIELD_SAMPLE, sample_text, KW_FIELD_CURVE,
-                                 curve_text, (char *)NULL) < 0 ||
-            kw_redis_queue_texts(redis, "ZADD", KW_KEY_NODES, score, name, (char *)NULL) < 0)
-            kwt_die("publish");
-        free(sample_text);
-        free(curve_text);
-        if (i % 500 == 499 && kw_redis_exec(redis, NULL, &err) < 0)
-            kwt_die(err.text);
-    }
-}
-
 static struct kw_redis *start_redis(struct processes *p)
 {
     char socket_path[80], log[80], url[96];
@@ -244,7 +198,7 @@ static void add_request(struct kw_buf *out, const char *path, const struct kw_bu
 static void make_question(struct question *q, const char *verb, unsigned n)
 {
     struct kw_buf body = {0};
-    char name[64];
+    char name[FLEET_NAME_MAX];
 
     (void)kw_buf_adds(&body, "{\"Pod\":{\"metadata\":{\"name\":\"web-5d8\",\"namespace\":\"shop\","
                              "\"annotations\":{\"kwatt.io/placement\":\"efficient\"}},\"spec\":{"
@@ -257,7 +211,7 @@ static void make_question(struct question *q, const char *verb, unsigned n)
     (void)kw_buf_adds(&body,
                       "]}]},\"status\":{\"phase\":\"Pending\"}},\"Nodes\":null,\"NodeNames\":[");
     for (unsigned i = 0; i < n; i++) {
-        node_name(name, i * (NODES / n));
+        fleet_node_name(name, i * (NODES / n));
         (void)kw_buf_addf(&body, "%s\"%s\"", i > 0 ? "," : "", name);
     }
     (void)kw_buf_adds(&body, "]}");
@@ -427,6 +381,7 @@ int main(int argc, char **argv)
     static struct processes p;
     static struct question questions[SIZES * VERBS];
     struct keepalive clients[2] = {0};
+    struct kw_err err = {0};
     char self[PATH_MAX];
     ssize_t self_len = readlink("/proc/self/exe", self, sizeof(self) - 1);
     self[self_len < 0 ? 0 : self_len] = '\0';
@@ -443,7 +398,8 @@ int main(int argc, char **argv)
     keepalive_connect(&clients[0], p.port);
     wait_for_nodes(&clients[0], 0);
     print_rss(0, rss_mib(p.extender));
-    publish(redis);
+    if (fleet_publish(redis, NODES, &err) < 0)
+        kwt_die(err.text);
     wait_for_nodes(&clients[0], NODES);
     print_rss(NODES, rss_mib(p.extender));
     for (size_t i = 0; i < SIZES * VERBS; i++) {
