@@ -85,6 +85,11 @@ unsigned kw_http_routes_find(const struct kw_http_route *routes, size_t n, const
     return status;
 }
 
+bool kw_http_is_probe(const char *path)
+{
+    return strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0;
+}
+
 const char *kw_http_path_of(const char *target)
 {
     const char *slash;
@@ -99,6 +104,7 @@ const char *kw_http_refusal_text(unsigned status)
 {
     switch (status) {
     case 400: return "400 malformed request\n";
+    case 403: return "403 a client certificate is needed here\n";
     case 404: return "404 no such path\n";
     case 405: return "405 method not allowed here\n";
     case 411: return "411 a body needs a Content-Length\n";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/http_server.h"
@@ -25,6 +26,9 @@ void kw_http_routes_free(struct kw_http_route **routes, size_t n);
 unsigned kw_http_routes_find(const struct kw_http_route *routes, size_t n, const char *method,
                              const char *path, const struct kw_http_route **ret_route,
                              struct kw_http_allow *ret_allow);
+
+/** Whether a route is one of those that the kubelet probes, without a client certificate. */
+bool kw_http_is_probe(const char *path);
 
 /** Path of a decoded target: of "http://host/path" (RFC 9112, 3.2.2) what follows the authority. */
 const char *kw_http_path_of(const char *target);

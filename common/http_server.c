@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -16,7 +16,9 @@
 #include "common/http_framing.h"
 #include "common/http_listen.h"
 #include "common/http_load.h"
+#include "common/http_memory.h"
 #include "common/http_route.h"
+#include "common/http_tls.h"
 #include "common/http_watch.h"
 #include "common/num.h"
 
@@ -30,6 +32,10 @@
  * one sendmsg. Each connection owns a buffer for the body and one for the answer, which keep their
  * memory, so a steady stream of requests allocates nothing here; what is large for one, or for all
  * that wait together (http_load.c), is given back after the request.
+ *
+ * TLS is the library's too, each of its sessions set up by http_tls.c before its first byte. It is
+ * served by poll: with its epoll 0.9.75 takes a connection for readable all through its handshake,
+ * and spins until the client goes on.
  *
  * Where a request is refused before it was read whole the connection must end, but closing with
  * unread bytes resets it and the client would not see why: such sockets linger (http_watch.c),
@@ -53,6 +59,7 @@ struct kw_http_server {
     struct MHD_Daemon *daemon;
     struct kw_http_listen listener;
     struct kw_http_watch *watch;
+    struct kw_http_tls *tls; /* NULL: plain HTTP */
     uint16_t port;
     size_t max_body_bytes;
     size_t max_header_bytes;
@@ -66,16 +73,14 @@ struct kw_http_server {
 
 struct connection {
     struct kw_http_peer peer;
+    struct kw_http_tls_peer tls;
     struct kw_http_server *server;
-    struct kw_buf body;
-    struct kw_buf answer;
+    struct kw_http_memory memory;
     const char *target; /* raw, valid until decoding */
     size_t target_len;
     bool target_ok;
-    bool cut;        /* answered before the request was read: linger */
+    bool cut;        /* the request at hand was not read whole: linger where it ends here */
     size_t received; /* bytes of the body so far, kept or not */
-    size_t charged;  /* of them, what body_bytes counts */
-    size_t kept;     /* between requests: memory of the buffers, as kept_bytes counts it */
     enum stage stage;
     unsigned status; /* 200, or what to refuse with once the body is passed over */
     const struct kw_http_route *route;
@@ -86,19 +91,7 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-
     return info == NULL ? NULL : info->socket_context;
-}
-
-static void enter_phase(struct connection *c)
-{
-    atomic_store_explicit(&c->peer.phase_ns, kw_now_ns(), memory_order_relaxed);
-}
-
-static void use_kept(struct connection *c)
-{
-    kw_http_load_unkeep(&c->server->load, c->kept);
-    c->kept = 0;
 }
 
 static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, socklen_t len)
@@ -113,6 +106,14 @@ static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, sock
                : MHD_NO;
 }
 
+static int begin_tls(struct connection *c, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return info == NULL ? -ENOTSUP
+                        : kw_http_tls_begin(c->server->tls, info->tls_session, &c->peer, &c->tls);
+}
+
 static void connection_opened(struct kw_http_server *server, struct MHD_Connection *mhd,
                               void **context)
 {
@@ -124,10 +125,16 @@ static void connection_opened(struct kw_http_server *server, struct MHD_Connecti
     if (c == NULL)
         return;
     c->server = server;
+    c->cut = true;
+    c->memory.load = &server->load;
     c->peer.fd = info->connect_fd;
-    enter_phase(c);
+    kw_http_peer_phase(&c->peer, server->tls != NULL);
     if (kw_http_watch_add(server->watch, &c->peer) < 0)
         return;
+    if (server->tls != NULL && begin_tls(c, mhd) < 0) {
+        kw_http_watch_remove(server->watch, &c->peer);
+        return;
+    }
     kw_http_load_begin(&server->peers);
     *context = KW_TAKE_PTR(c);
 }
@@ -135,16 +142,16 @@ static void connection_opened(struct kw_http_server *server, struct MHD_Connecti
 static void connection_closed(struct kw_http_server *server, void **context)
 {
     struct connection *c = *context;
-    int unread = 0;
+    char byte;
 
     if (c == NULL)
         return;
     kw_http_watch_remove(server->watch, &c->peer);
-    if (c->cut || (ioctl(c->peer.fd, FIONREAD, &unread) == 0 && unread > 0))
+    ssize_t unread = recv(c->peer.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (unread > 0 || (unread < 0 && errno == EAGAIN && c->cut))
         kw_http_watch_linger(server->watch, c->peer.fd);
-    use_kept(c);
-    kw_buf_free(&c->body);
-    kw_buf_free(&c->answer);
+    kw_http_tls_end(&c->tls);
+    kw_http_memory_free(&c->memory);
     free(c);
     *context = NULL;
     kw_http_load_end(&server->peers);
@@ -168,21 +175,12 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *mhd
     if (c == NULL)
         return NULL;
     c->stage = STAGE_TARGET;
+    c->cut = true;
     c->target = target;
     c->target_len = target == NULL ? 0 : strlen(target);
     c->target_ok = kw_http_target_ok(target);
-    enter_phase(c);
+    kw_http_peer_phase(&c->peer, false);
     return NULL;
-}
-
-static void keep_or_free(struct connection *c, struct kw_buf *buf)
-{
-    if (buf->cap == 0 || !kw_http_load_keep(&c->server->load, buf->cap)) {
-        kw_buf_free(buf);
-        return;
-    }
-    c->kept += buf->cap;
-    kw_buf_reset(buf);
 }
 
 /* The answer is out, or the request was given up. */
@@ -196,12 +194,8 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **request,
     (void)code;
     if (c == NULL)
         return;
-    use_kept(c); /* a request given up at its head has not done so */
-    keep_or_free(c, &c->body);
-    keep_or_free(c, &c->answer);
-    kw_http_load_refund(&server->load, c->charged);
-    c->charged = 0;
-    enter_phase(c);
+    kw_http_memory_end(&c->memory);
+    kw_http_peer_phase(&c->peer, false);
     if (c->stage == STAGE_BODY)
         kw_http_load_end(&server->load);
     c->stage = STAGE_IDLE;
@@ -237,7 +231,6 @@ static enum MHD_Result refuse(struct connection *c, struct MHD_Connection *mhd, 
                                         .allow = status == 405 ? c->allow.text : NULL};
     const char *text = kw_http_refusal_text(status);
 
-    c->cut = c->cut || close_after;
     return queue(mhd, &response, text, strlen(text), close_after);
 }
 
@@ -286,14 +279,15 @@ static enum MHD_Result on_head(struct connection *c, struct MHD_Connection *mhd,
     c->stage = STAGE_BODY;
     c->received = 0;
     kw_http_load_begin(&c->server->load);
-    use_kept(c);
-    kw_buf_reset(&c->body);
-    kw_buf_reset(&c->answer);
+    kw_http_memory_begin(&c->memory);
     refused = check_head(c, mhd, method, version, &length);
     if (refused != 0)
         return refuse(c, mhd, refused, true);
     c->status = kw_http_routes_find(c->server->routes, c->server->n_routes, method,
                                     kw_http_path_of(url), &c->route, &c->allow);
+    if (c->status == 200 && c->server->tls != NULL && kw_http_tls_asks(c->server->tls) &&
+        !c->tls.known && !kw_http_is_probe(c->route->path))
+        c->status = 403;
     if (c->status != 200) {
         /* no use in inviting a body that is thrown away */
         if (MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_EXPECT) != NULL)
@@ -301,21 +295,9 @@ static enum MHD_Result on_head(struct connection *c, struct MHD_Connection *mhd,
         return MHD_YES;
     }
     if (length > 0)
-        (void)kw_buf_reserve(&c->body, length < FIRST_BODY_BYTES ? length : FIRST_BODY_BYTES);
+        (void)kw_buf_reserve(&c->memory.body,
+                             length < FIRST_BODY_BYTES ? length : FIRST_BODY_BYTES);
     return MHD_YES;
-}
-
-static void keep_body(struct connection *c, const char *bytes, size_t len)
-{
-    c->charged += len;
-    if (kw_http_load_charge(&c->server->load, len)) {
-        (void)kw_buf_add(&c->body, bytes, len);
-        return;
-    }
-    c->status = 503;
-    kw_buf_free(&c->body);
-    kw_http_load_refund(&c->server->load, c->charged); /* makes room for those that are kept */
-    c->charged = 0;
 }
 
 static enum MHD_Result on_body(struct connection *c, const char *bytes, size_t *len)
@@ -327,8 +309,8 @@ static enum MHD_Result on_body(struct connection *c, const char *bytes, size_t *
     if (c->received > max && c->received - max > max)
         return MHD_NO;
     c->received += *len;
-    if (c->status == 200 && c->received <= max)
-        keep_body(c, bytes, *len);
+    if (c->status == 200 && c->received <= max && !kw_http_memory_take(&c->memory, bytes, *len))
+        c->status = 503;
     *len = 0;
     return MHD_YES;
 }
@@ -337,30 +319,31 @@ static enum MHD_Result on_end(struct connection *c, struct MHD_Connection *mhd, 
                               const char *method)
 {
     struct kw_http_response response = {
-        .status = 200, .content_type = "text/plain; charset=utf-8", .body = &c->answer};
+        .status = 200, .content_type = "text/plain; charset=utf-8", .body = &c->memory.answer};
     struct kw_http_request request = {
         .method = method,
         .path = kw_http_path_of(url),
-        .body = c->body.data == NULL ? "" : c->body.data,
-        .body_len = c->body.len,
+        .body = c->memory.body.data == NULL ? "" : c->memory.body.data,
+        .body_len = c->memory.body.len,
         .accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
         .connection = mhd,
     };
 
-    enter_phase(c);
+    kw_http_peer_phase(&c->peer, false);
+    c->cut = false;
     if (c->status != 200)
         return refuse(c, mhd, c->status, false);
     if (c->received > c->server->max_body_bytes)
         return refuse(c, mhd, 413, true);
-    if (c->body.failed)
+    if (c->memory.body.failed)
         return refuse(c, mhd, 500, true);
     c->route->handler(c->route->user, &request, &response);
     if (response.static_body != NULL)
         return queue(mhd, &response, response.static_body, response.static_len, false);
-    if (c->answer.failed)
+    if (c->memory.answer.failed)
         return refuse(c, mhd, 500, true);
-    return queue(mhd, &response, c->answer.data == NULL ? "" : c->answer.data, c->answer.len,
-                 false);
+    return queue(mhd, &response, c->memory.answer.data == NULL ? "" : c->memory.answer.data,
+                 c->memory.answer.len, false);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *url,
@@ -400,19 +383,32 @@ static int start_daemon(struct kw_http_server *server, const struct kw_http_serv
          NULL},
         {MHD_OPTION_END, 0, NULL},
     };
-    sigset_t all;
-    sigset_t before;
+    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_TLS;
+    sigset_t all, before;
 
+    if (server->tls == NULL)
+        flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
     errno = 0;
     server->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, on_accept, server,
-                         on_request, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+        MHD_start_daemon(flags, 0, on_accept, server, on_request, server, MHD_OPTION_ARRAY, options,
+                         server->tls == NULL ? MHD_OPTION_END : MHD_OPTION_HTTPS_CERT_CALLBACK2,
+                         kw_http_tls_selector(), MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (server->daemon == NULL)
         return errno != 0 ? -errno : -ENOMEM;
     return 0;
+}
+
+static int open_tls(struct kw_http_server *server, const struct kw_http_tls_conf *conf,
+                    struct kw_err *err)
+{
+    int rc = kw_http_tls_wanted(conf, err);
+
+    if (rc > 0 && MHD_is_feature_supported(MHD_FEATURE_HTTPS_CERT_CALLBACK2) != MHD_YES)
+        return kw_err_set(err, -ENOTSUP, "this libmicrohttpd was built without TLS");
+    return rc > 0 ? kw_http_tls_new(conf, &server->tls, err) : rc;
 }
 
 int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_server **ret,
@@ -437,11 +433,14 @@ int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_
     if (rc < 0)
         return kw_err_set(err, rc, "out of memory");
     server->n_routes = conf->n_routes;
-    rc = kw_http_listen_open(conf->listen, &server->listener, err);
+    rc = open_tls(server, &conf->tls, err);
+    if (rc == 0)
+        rc = kw_http_listen_open(conf->listen, &server->listener, err);
     if (rc < 0)
         return rc;
     server->port = server->listener.port;
-    rc = kw_http_watch_start(conf->timeout_s, &server->watch);
+    rc = kw_http_watch_start(conf->timeout_s, server->tls != NULL ? kw_http_tls_renew : NULL,
+                             server->tls, &server->watch);
     if (rc == 0)
         rc = start_daemon(server, conf);
     if (rc < 0)
@@ -465,6 +464,7 @@ void kw_http_server_free(struct kw_http_server **server)
     }
     kw_http_listen_close(&s->listener);
     kw_http_watch_free(&s->watch);
+    kw_http_tls_free(&s->tls);
     kw_http_routes_free(&s->routes, s->n_routes);
     kw_http_load_destroy(&s->load);
     kw_http_load_destroy(&s->peers);
@@ -480,6 +480,13 @@ uint16_t kw_http_server_port(const struct kw_http_server *server)
 const char *kw_http_server_untried(const struct kw_http_server *server)
 {
     return server->in_place ? NULL : MHD_get_version();
+}
+
+const char *kw_http_server_tls(const struct kw_http_server *server)
+{
+    if (server->tls == NULL)
+        return "no";
+    return kw_http_tls_asks(server->tls) ? "client certificates" : "yes";
 }
 
 const char *kw_http_request_query(const struct kw_http_request *request, const char *name)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +13,11 @@
  * are kept alive. Framing that could be read in two ways (differing Content-Length, Content-Length
  * with chunked, a header line without a name) is answered 400 and closed; a POST without a length
  * 411.
+ *
+ * With certificate files it speaks TLS (1.2 at least), and looks for new files every second: no
+ * connection is dropped for them. Where client certificates are asked for, one that is not accepted
+ * ends the handshake; without one, /healthz and /readyz are served (the kubelet shows none to the
+ * pods it probes) and all else is answered 403.
  */
 
 struct kw_http_server;
@@ -50,6 +54,32 @@ struct kw_http_route {
     void *user;
 };
 
+/** What became of certificate files. */
+enum kw_http_tls_event {
+    KW_HTTP_TLS_LOADED, /**< they are in use from now on: for new connections, others keep theirs */
+    KW_HTTP_TLS_WARNING, /**< in use, and something about them is not as it should be */
+    KW_HTTP_TLS_FAILED,  /**< they cannot be used; those before them stay */
+    KW_HTTP_TLS_REFUSED, /**< a client showed a certificate that is not accepted */
+};
+
+/** Called at the start, and then on threads of the server, which wait for it. @param text names the
+ * file and the cause. */
+typedef void (*kw_http_tls_report)(void *user, enum kw_http_tls_event event, const char *text);
+
+/** Which certificate files; what an operator chooses (common/http_rows.h). Texts are copied. */
+struct kw_http_tls_files {
+    const char *cert;      /**< PEM, followed by those between it and the root; NULL: plain HTTP */
+    const char *key;       /**< its private key, PEM, without a passphrase */
+    const char *client_ca; /**< PEM: clients show a certificate signed by one of these, or get no
+                              further than the probes; NULL: clients are not asked for one */
+};
+
+struct kw_http_tls_conf {
+    struct kw_http_tls_files files;
+    kw_http_tls_report report; /**< NULL: nobody is told */
+    void *user;
+};
+
 struct kw_http_server_conf {
     const char *listen;    /**< "127.0.0.1:9890", ":9890" (all addresses, v4 and v6), "[::1]:9890",
                               "unix:/path"; port 0 picks one */
@@ -60,6 +90,7 @@ struct kw_http_server_conf {
     unsigned max_connections;           /**< further ones are closed at once */
     const struct kw_http_route *routes; /**< copied */
     size_t n_routes;
+    struct kw_http_tls_conf tls; /**< zeroed: plain HTTP */
 };
 
 /** Starts listening and serving. @return 0 or -errno with the cause (an address in use is named).
@@ -79,6 +110,9 @@ uint16_t kw_http_server_port(const struct kw_http_server *server);
  * start.
  */
 const char *kw_http_server_untried(const struct kw_http_server *server);
+
+/** "no", "yes", or "client certificates": what the server does about TLS. For a line at start. */
+const char *kw_http_server_tls(const struct kw_http_server *server);
 
 /** Value of a query parameter, decoded; NULL where absent. Valid during the handler. */
 const char *kw_http_request_query(const struct kw_http_request *request, const char *name);

@@ -36,6 +36,9 @@
 
 #define LOOK_MS 1000
 
+/* A handshake: as long as Go's clients wait for one. */
+#define GREETING_NS (10 * KW_NS_PER_S)
+
 /* Sockets that linger at a time, and for how long: enough for an honest client to read its answer.
  */
 #define LINGER_MAX 64
@@ -59,6 +62,9 @@ struct kw_http_watch {
     int epoll_fd;
     int wake_fd;
     uint64_t timeout_ns;
+    void (*tick)(void *user);
+    void *tick_user;
+    uint64_t ticked_ns;   /* the thread's own */
     pthread_mutex_t lock; /* guards what follows */
     uint64_t last_id;
     struct kw_http_peer *peers;
@@ -102,6 +108,14 @@ static void half_closed(struct kw_http_watch *watch, uint64_t id, uint64_t now_n
     }
 }
 
+static uint64_t limit_of(const struct kw_http_watch *watch, const struct kw_http_peer *peer)
+{
+    return atomic_load_explicit(&peer->greeting, memory_order_relaxed) &&
+                   watch->timeout_ns > GREETING_NS
+               ? GREETING_NS
+               : watch->timeout_ns;
+}
+
 /* One look at everything; the lock is held. @return how long to sleep, as epoll_wait has it. */
 static int look(struct kw_http_watch *watch)
 {
@@ -111,7 +125,7 @@ static int look(struct kw_http_watch *watch)
     for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next) {
         uint64_t phase_ns = atomic_load_explicit(&peer->phase_ns, memory_order_relaxed);
 
-        if (now_ns > phase_ns && now_ns - phase_ns > watch->timeout_ns)
+        if (now_ns > phase_ns && now_ns - phase_ns > limit_of(watch, peer))
             (void)shutdown(peer->fd, SHUT_RDWR);
         if (peer->nudge_ns == 0)
             continue;
@@ -134,9 +148,19 @@ static int look(struct kw_http_watch *watch)
         (void)close(at->fd);
         *at = watch->lingering[--watch->n_lingering];
     }
-    if (watch->peers == NULL && watch->n_lingering == 0)
+    if (watch->peers == NULL && watch->n_lingering == 0 && watch->tick == NULL)
         return -1;
     return (int)((next_ns - now_ns) / KW_NS_PER_MS) + 1;
+}
+
+static void tick(struct kw_http_watch *watch)
+{
+    uint64_t now_ns = kw_now_ns();
+
+    if (watch->tick == NULL || now_ns - watch->ticked_ns < LOOK_MS * KW_NS_PER_MS)
+        return;
+    watch->ticked_ns = now_ns;
+    watch->tick(watch->tick_user);
 }
 
 static void *run(void *arg)
@@ -153,6 +177,7 @@ static void *run(void *arg)
         (void)pthread_mutex_unlock(&watch->lock);
         n = epoll_wait(watch->epoll_fd, events, KW_ARRAY_SIZE(events), timeout_ms);
         (void)!read(watch->wake_fd, &count, sizeof(count));
+        tick(watch);
         (void)pthread_mutex_lock(&watch->lock);
         for (int i = 0; i < n; i++) {
             if (events[i].data.u64 != NO_ID)
@@ -194,7 +219,8 @@ static void release(struct kw_http_watch *watch)
     free(watch);
 }
 
-int kw_http_watch_start(unsigned timeout_s, struct kw_http_watch **ret)
+int kw_http_watch_start(unsigned timeout_s, void (*on_tick)(void *user), void *user,
+                        struct kw_http_watch **ret)
 {
     struct kw_http_watch *watch = calloc(1, sizeof(*watch));
     int rc;
@@ -202,6 +228,9 @@ int kw_http_watch_start(unsigned timeout_s, struct kw_http_watch **ret)
     if (watch == NULL)
         return -ENOMEM;
     watch->timeout_ns = timeout_s * KW_NS_PER_S;
+    watch->tick = on_tick;
+    watch->tick_user = user;
+    watch->ticked_ns = kw_now_ns();
     (void)pthread_mutex_init(&watch->lock, NULL);
     watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -277,6 +306,7 @@ void kw_http_watch_linger(struct kw_http_watch *watch, int fd)
 
     if (copy < 0)
         return;
+    (void)shutdown(copy, SHUT_WR); /* under TLS libmicrohttpd leaves it to its close */
     (void)pthread_mutex_lock(&watch->lock);
     if (watch->n_lingering < LINGER_MAX && !watch->stopping &&
         watch_fd(watch, copy, EPOLLIN, NO_ID) == 0) {

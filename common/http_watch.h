@@ -2,7 +2,10 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "common/clock.h"
 
 /*
  * Deadlines and orderly closing of connections, for http_server.c only.
@@ -14,6 +17,7 @@ struct kw_http_watch;
 struct kw_http_peer {
     int fd;
     _Atomic uint64_t phase_ns; /**< kw_now_ns when it began to wait, to receive, or to send */
+    _Atomic bool greeting;     /**< the phase is a TLS handshake, which has a shorter time */
     /* the watch's own */
     uint64_t id;
     uint64_t nudge_ns;    /* next time to wake the server for a half-closed connection; 0: whole */
@@ -21,8 +25,21 @@ struct kw_http_peer {
     struct kw_http_peer *prev, *next;
 };
 
-/** Starts the watching thread. @param timeout_s longest any phase may last. @return 0 or -errno. */
-int kw_http_watch_start(unsigned timeout_s, struct kw_http_watch **ret);
+/** A phase begins now; on the thread that serves the connection. */
+static inline void kw_http_peer_phase(struct kw_http_peer *peer, bool greeting)
+{
+    atomic_store_explicit(&peer->phase_ns, kw_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&peer->greeting, greeting, memory_order_relaxed);
+}
+
+/**
+ * Starts the watching thread.
+ * @param timeout_s longest any phase may last.
+ * @param tick called once a second on the thread, connections or not; NULL: nothing.
+ * @return 0 or -errno.
+ */
+int kw_http_watch_start(unsigned timeout_s, void (*tick)(void *user), void *user,
+                        struct kw_http_watch **ret);
 
 /** Ends the thread; no peer may be left. */
 void kw_http_watch_free(struct kw_http_watch **watch);

@@ -34,6 +34,7 @@ THIRD_PARTY = {
     "libbpf": r"bpf/(bpf|libbpf|btf)\.h|bpf/\w+\.skel\.h",
     "hiredis": r"hiredis/.*|hiredis\.h",
     "libmicrohttpd": r"microhttpd\.h",
+    "gnutls": r"gnutls/.*",
     "libcurl": r"curl/.*",
     "libyaml": r"yaml\.h",
     "libcap": r"sys/capability\.h",

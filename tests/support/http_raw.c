@@ -12,6 +12,10 @@
 
 #include "common/cleanup.h"
 #include "tests/support/cmocka.h"
+#ifdef KWT_HTTP_TLS
+#include "tests/support/tls_certs.h"
+#include "tests/support/tls_dial.h"
+#endif
 
 static void echo(void *user, const struct kw_http_request *request,
                  struct kw_http_response *response)
@@ -68,6 +72,52 @@ static void wait_for(void *user, const struct kw_http_request *request,
     (void)kw_buf_adds(response->body, "went");
 }
 
+#ifdef KWT_HTTP_TLS
+/* The same over TLS, with certificates on both sides. A unix socket stays plain. */
+static char folder[32], files[5][64];
+
+enum { CA, SERVER_CERT, SERVER_KEY, CLIENT_CERT, CLIENT_KEY };
+
+static void remove_files(void)
+{
+    for (size_t i = 0; i < KW_ARRAY_SIZE(files); i++)
+        (void)unlink(files[i]);
+    (void)rmdir(folder);
+}
+
+static void make_files(void)
+{
+    static const char *const names[] = {"ca.crt", "server.crt", "server.key", "client.crt",
+                                        "client.key"};
+    struct kwt_authority *authority = kwt_authority_new("authority");
+    const struct kwt_leaf server = {.name = "server"}, client = {.name = "client", .client = true};
+
+    (void)snprintf(folder, sizeof(folder), "/tmp/kwatt-tls-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < KW_ARRAY_SIZE(files); i++)
+        (void)snprintf(files[i], sizeof(files[i]), "%s/%s", folder, names[i]);
+    kwt_authority_write(authority, files[CA]);
+    kwt_leaf_write(authority, &server, files[SERVER_CERT], files[SERVER_KEY]);
+    kwt_leaf_write(authority, &client, files[CLIENT_CERT], files[CLIENT_KEY]);
+    kwt_authority_free(&authority);
+    assert_int_equal(atexit(remove_files), 0);
+}
+
+void kwt_http_secure(struct kw_http_server_conf *conf)
+{
+    if (folder[0] == '\0')
+        make_files();
+    if (strncmp(conf->listen, "unix:", 5) != 0)
+        conf->tls.files = (struct kw_http_tls_files){
+            .cert = files[SERVER_CERT], .key = files[SERVER_KEY], .client_ca = files[CA]};
+}
+#else
+void kwt_http_secure(struct kw_http_server_conf *conf)
+{
+    (void)conf;
+}
+#endif
+
 struct kw_http_server *kwt_http_start(const char *listen, unsigned threads, unsigned timeout_s,
                                       unsigned max_connections, atomic_bool *go)
 {
@@ -89,6 +139,7 @@ struct kw_http_server *kwt_http_start(const char *listen, unsigned threads, unsi
     struct kw_http_server *server = NULL;
     struct kw_err err = {0};
 
+    kwt_http_secure(&conf);
     if (kw_http_server_start(&conf, &server, &err) < 0)
         fail_msg("%s", err.text);
     return server;
@@ -99,6 +150,15 @@ struct kw_http_server *kwt_http_start_default(void)
     return kwt_http_start("127.0.0.1:0", 2, 60, 4096, NULL);
 }
 
+#ifdef KWT_HTTP_TLS
+int kwt_http_dial(const struct kw_http_server *server)
+{
+    const struct kwt_tls_client client = {
+        .ca = files[CA], .cert = files[CLIENT_CERT], .key = files[CLIENT_KEY]};
+
+    return kwt_tls_dial(kw_http_server_port(server), &client, NULL);
+}
+#else
 int kwt_http_dial(const struct kw_http_server *server)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -112,6 +172,7 @@ int kwt_http_dial(const struct kw_http_server *server)
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     return fd;
 }
+#endif
 
 void kwt_http_send(int fd, const char *bytes, size_t len)
 {

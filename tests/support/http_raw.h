@@ -12,11 +12,22 @@
 #define KWT_HTTP_MAX_BODY   (1u << 20)
 #define KWT_HTTP_MAX_HEADER 8192u
 
+/* Connections in a test of many. A handshake costs 5 ms of CPU here, on both sides together. */
+#ifdef KWT_HTTP_TLS
+#define KWT_HTTP_MANY 200
+#else
+#define KWT_HTTP_MANY 2000
+#endif
+
 /** Routes: POST /filter, GET /healthz, GET+POST /both, GET /v1/ and below (all echo), GET /query,
  * GET / (static), GET /large (1 MB), GET /wait (until *go; may be NULL). Fails the test where it
  * does not start. */
 struct kw_http_server *kwt_http_start(const char *listen, unsigned threads, unsigned timeout_s,
                                       unsigned max_connections, atomic_bool *go);
+
+/** Where built with KWT_HTTP_TLS, gives a server that listens on TCP certificates of its own and
+ * asks for those that kwt_http_dial shows; otherwise nothing. kwt_http_start does so. */
+void kwt_http_secure(struct kw_http_server_conf *conf);
 
 /** On a loopback port, 2 threads, a time-out of 60 s, 4096 connections. */
 struct kw_http_server *kwt_http_start_default(void);

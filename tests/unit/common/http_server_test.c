@@ -284,6 +284,7 @@ static void test_buffers_are_kept_between_requests(void **state)
     struct kw_buf answer = {0};
 
     (void)state;
+    kwt_http_secure(&conf);
     assert_int_equal(kw_http_server_start(&conf, &server, NULL), 0);
     for (unsigned i = 0; i < 6; i++)
         (void)kw_buf_addf(
