@@ -5,8 +5,9 @@
  * and more.
  *
  * Records of workloads that left are removed by comparing with the ids of the last batch. After a
- * start or a failure that memory is not enough (another agent of this name wrote before, or the
- * removal was lost), so the first batch asks Redis which fields there are.
+ * start, a failure or on another connection that memory is not enough (another agent of this name
+ * wrote before, the removal was lost, or a replica took over that had not heard of it), so the next
+ * batch asks Redis which fields there are.
  *
  * A batch may arrive at Redis and its answer not: writing it again changes nothing.
  */
@@ -29,7 +30,8 @@ struct agent_publisher {
     struct kw_redis *redis;
     struct agent_batch_keys keys;
     struct agent_batch_ids ids, last_ids;
-    bool reconcile; /* ask Redis which records there are */
+    bool reconcile;       /* ask Redis which records there are */
+    uint64_t connections; /* at the last time that it was asked */
     bool reachable, said;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -114,6 +116,7 @@ static void publish(struct agent_publisher *publisher)
 {
     struct kw_err err = {0};
     bool reconcile = publisher->reconcile;
+    uint64_t connections = 0;
     int rc = 0;
 
     if (reconcile) {
@@ -127,6 +130,7 @@ static void publish(struct agent_publisher *publisher)
             return;
         if (rc == 0)
             rc = queue_reconciliation(publisher, &err);
+        connections = kw_redis_connections(publisher->redis);
     }
     if (rc == 0)
         rc = queue_newest(publisher);
@@ -138,7 +142,10 @@ static void publish(struct agent_publisher *publisher)
         rc = kw_redis_exec(publisher->redis, NULL, &err);
     else
         kw_redis_discard(publisher->redis);
-    publisher->reconcile = rc < 0;
+    if (rc == 0 && reconcile)
+        publisher->connections = connections;
+    publisher->reconcile =
+        rc < 0 || publisher->connections != kw_redis_connections(publisher->redis);
     if (rc == 0) {
         struct agent_batch_ids ids = publisher->last_ids;
         publisher->last_ids = publisher->ids;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "node-agent/publisher.h"
 #include "tests/support/cmocka.h"
@@ -144,6 +145,30 @@ static void test_outage(void **state)
     assert_int_equal(ask("HLEN", POD_KEY, NULL), 3);
 }
 
+/** A replica that took over may not have heard of a removal: after a quiet reconnect, Redis is
+ * asked what it has. */
+static void test_another_connection(void **state)
+{
+    struct kw_redis_conf conf = {.access.url = server.socket_url};
+    kw_cleanup(kw_redis_free) struct kw_redis *redis = NULL;
+    (void)state;
+
+    assert_int_equal(kw_redis_new(&conf, &redis, NULL), 0);
+    assert_int_equal(start(server.socket_url, &kwt_snapshot_info, NULL), 0);
+    publish(false);
+    wait_written(1);
+    assert_int_equal(kw_redis_queue_texts(redis, "HSET", POD_KEY, "removed-there", "{}", NULL), 0);
+    assert_int_equal(kw_redis_exec(redis, NULL, NULL), 0);
+    agent_publisher_wake(publisher);
+    wait_written(2);
+    assert_int_equal(ask("HLEN", POD_KEY, NULL), 4); /* the connection is the same */
+    assert_int_equal(kw_redis_queue_texts(redis, "CLIENT", "KILL", "TYPE", "normal", NULL), 0);
+    assert_int_equal(kw_redis_exec(redis, NULL, NULL), 0);
+    agent_publisher_wake(publisher);
+    wait_written(4);
+    assert_int_equal(ask("HLEN", POD_KEY, NULL), 3);
+}
+
 static void test_bad_settings(void **state)
 {
     struct kw_node_info bad = kwt_snapshot_info;
@@ -170,11 +195,9 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_what_is_written),
-        TEST(test_removals),
-        TEST(test_outage),
-        TEST(test_bad_settings),
-        TEST(test_stop_writes_what_is_pending),
+        TEST(test_what_is_written), TEST(test_removals),
+        TEST(test_outage),          TEST(test_another_connection),
+        TEST(test_bad_settings),    TEST(test_stop_writes_what_is_pending),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
