@@ -101,6 +101,8 @@ void kw_sample_from_json(struct kw_reader *reader, const json_t *object, struct 
 json_t *kw_curve_to_json(const struct kw_curve *curve, int *rc);
 void kw_curve_from_json(struct kw_reader *reader, const json_t *object, struct kw_curve *ret);
 json_t *kw_pod_record_to_json(const struct kw_pod_record *record, int *rc);
+/** Adds what only pods have: owner, class and labels; what is unknown is left out. */
+void kw_pod_owner_to_json(const struct kw_pod_record *record, json_t *object, int *rc);
 void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
                              struct kw_pod_record *ret);
 json_t *kw_advice_to_json(const struct kw_advice *advice, int *rc);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A pod's containers stand in its spec, what became of them in its status, joined by name. A status
- * without a spec entry is passed over (ephemeral containers). An out-of-memory kill is seen in
+ * without a spec entry is passed over. An out-of-memory kill is seen in
  * `state` while the container lies dead and in `lastState` once it runs again; both tell the same
  * finishedAt, which makes the kill countable once however often the pod is sent.
  */
@@ -16,6 +16,9 @@
 #include "api/kube_json.h"
 #include "api/selector_json.h"
 
+/** A hash of 32 digits, or the uid that the manifest gives. */
+#define STATIC_UID_MAX 253
+
 const char *const kw_pod_phase_names[KW_POD__MAX] = {
     [KW_POD_PENDING] = "Pending", [KW_POD_RUNNING] = "Running", [KW_POD_SUCCEEDED] = "Succeeded",
     [KW_POD_FAILED] = "Failed",   [KW_POD_UNKNOWN] = "Unknown",
@@ -24,7 +27,7 @@ _Static_assert(KW_POD__MAX == 5, "a phase without a name");
 
 void kw_pod_clear(struct kw_pod *pod)
 {
-    for (size_t i = 0; i < pod->n_containers; i++) {
+    for (size_t i = 0; i < pod->n_containers + pod->n_ephemeral; i++) {
         free(pod->containers[i].name);
         free(pod->containers[i].id);
         free(pod->containers[i].former_id);
@@ -34,6 +37,7 @@ void kw_pod_clear(struct kw_pod *pod)
     free(pod->namespace_);
     free(pod->uid);
     free(pod->node);
+    free(pod->static_uid);
     kw_owner_ref_clear(&pod->owner);
     kw_labels_clear(&pod->labels);
     memset(pod, 0, sizeof(*pod));
@@ -57,16 +61,22 @@ static void read_id(struct kw_reader *reader, const json_t *object, char **ret)
 static void read_requests(const json_t *resources, struct kw_pod_container *container)
 {
     const json_t *requests = json_object_get(resources, "requests");
+    const json_t *limits = json_object_get(resources, "limits");
     uint64_t value;
 
     if (kw_mcpu_from_json(json_object_get(requests, "cpu"), &value))
         container->request_mcpu = value;
     if (kw_bytes_from_json(json_object_get(requests, "memory"), &value))
         container->request_bytes = value;
+    if (kw_mcpu_from_json(json_object_get(limits, "cpu"), &value))
+        container->limit_mcpu = value;
+    if (kw_bytes_from_json(json_object_get(limits, "memory"), &value))
+        container->limit_bytes = value;
 }
 
+/** @param ret_n counts them. */
 static void read_containers(struct kw_reader *reader, const json_t *list, bool init,
-                            struct kw_pod *pod)
+                            struct kw_pod *pod, size_t *ret_n)
 {
     size_t i;
     json_t *entry;
@@ -74,7 +84,8 @@ static void read_containers(struct kw_reader *reader, const json_t *list, bool i
     json_array_foreach ((json_t *)list, i, entry) {
         if (reader->rc < 0)
             return;
-        struct kw_pod_container *container = &pod->containers[pod->n_containers++];
+        struct kw_pod_container *container = &pod->containers[pod->n_containers + pod->n_ephemeral];
+        ++*ret_n;
         const char *policy = json_string_value(json_object_get(entry, "restartPolicy"));
         kw_get_copy(reader, entry, "name", KW_REQUIRED, &container->name);
         container->init = init;
@@ -105,7 +116,8 @@ static void read_statuses(struct kw_reader *reader, const json_t *list, struct k
     json_array_foreach ((json_t *)list, i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         struct kw_pod_container *container = NULL;
-        for (size_t j = 0; name != NULL && j < pod->n_containers && container == NULL; j++) {
+        size_t n = name != NULL ? pod->n_containers + pod->n_ephemeral : 0;
+        for (size_t j = 0; j < n && container == NULL; j++) {
             if (pod->containers[j].name != NULL && strcmp(pod->containers[j].name, name) == 0)
                 container = &pod->containers[j];
         }
@@ -134,6 +146,17 @@ static void read_phase(const json_t *status, struct kw_pod *pod)
     }
 }
 
+/** Anything but a short text there is as good as none: a pod is not refused for an annotation. */
+static void read_static_uid(struct kw_reader *reader, const json_t *metadata, struct kw_pod *pod)
+{
+    const json_t *annotations = json_object_get(metadata, "annotations");
+    const char *hash = json_string_value(json_object_get(annotations, "kubernetes.io/config.hash"));
+
+    pod->static_uid = strdup(hash != NULL && strlen(hash) <= STATIC_UID_MAX ? hash : "");
+    if (pod->static_uid == NULL)
+        kw_reader_fail(reader, -ENOMEM, NULL);
+}
+
 static void read_pod(struct kw_reader *reader, const json_t *root, struct kw_pod *pod)
 {
     const json_t *metadata = kw_get(reader, root, "metadata", JSON_OBJECT, KW_REQUIRED);
@@ -146,13 +169,16 @@ static void read_pod(struct kw_reader *reader, const json_t *root, struct kw_pod
     kw_get_copy(reader, metadata, "namespace", KW_REQUIRED, &pod->namespace_);
     kw_get_copy(reader, metadata, "uid", KW_REQUIRED, &pod->uid);
     kw_get_copy(reader, spec, "nodeName", KW_OPTIONAL, &pod->node);
+    pod->created_unix_ms = kw_time_from_json(json_object_get(metadata, "creationTimestamp"));
+    read_static_uid(reader, metadata, pod);
     kw_labels_from_json(reader, kw_get(reader, metadata, "labels", JSON_OBJECT, KW_OPTIONAL),
                         &pod->labels);
     pod->has_owner = kw_owner_ref_from_json(reader, metadata, &pod->owner);
 
     const json_t *init = kw_get(reader, spec, "initContainers", JSON_ARRAY, KW_OPTIONAL);
     const json_t *main = kw_get(reader, spec, "containers", JSON_ARRAY, KW_REQUIRED);
-    size_t n = json_array_size(init) + json_array_size(main);
+    const json_t *debug = kw_get(reader, spec, "ephemeralContainers", JSON_ARRAY, KW_OPTIONAL);
+    size_t n = json_array_size(init) + json_array_size(main) + json_array_size(debug);
     if (n > KW_CONTAINERS_MAX)
         kw_reader_fail(reader, -EBADMSG, "containers: too many");
     if (reader->rc < 0)
@@ -162,8 +188,9 @@ static void read_pod(struct kw_reader *reader, const json_t *root, struct kw_pod
         kw_reader_fail(reader, -ENOMEM, NULL);
         return;
     }
-    read_containers(reader, init, true, pod);
-    read_containers(reader, main, false, pod);
+    read_containers(reader, init, true, pod, &pod->n_containers);
+    read_containers(reader, main, false, pod, &pod->n_containers);
+    read_containers(reader, debug, false, pod, &pod->n_ephemeral);
     if (status == NULL || reader->rc < 0)
         return;
     read_phase(status, pod);
@@ -171,6 +198,8 @@ static void read_pod(struct kw_reader *reader, const json_t *root, struct kw_pod
                   pod);
     read_statuses(reader, kw_get(reader, status, "containerStatuses", JSON_ARRAY, KW_OPTIONAL),
                   pod);
+    read_statuses(
+        reader, kw_get(reader, status, "ephemeralContainerStatuses", JSON_ARRAY, KW_OPTIONAL), pod);
 }
 
 int kw_pod_decode(const char *json, size_t len, struct kw_pod *ret, const char **ret_why)

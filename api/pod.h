@@ -42,6 +42,8 @@ struct kw_pod_container {
     bool sidecar;           /**< an init container that goes on running (restartPolicy Always) */
     uint64_t request_mcpu;  /**< 0: none */
     uint64_t request_bytes; /**< memory; 0: none */
+    uint64_t limit_mcpu;    /**< 0: none */
+    uint64_t limit_bytes;   /**< 0: none */
     uint64_t restarts;
     bool oom_killed;            /**< the last instance that ended was killed for want of memory */
     int64_t oom_killed_unix_ms; /**< when; 0: unknown */
@@ -51,12 +53,17 @@ struct kw_pod {
     char *name;
     char *namespace_;
     char *uid;
-    char *node; /**< spec.nodeName; "" until scheduled */
+    char *node;              /**< spec.nodeName; "" until scheduled */
+    char *static_uid;        /**< uid by which the kubelet itself knows a static pod (annotation
+                                kubernetes.io/config.hash): its cgroup is named after that, and the API
+                                server's mirror of it has another uid; "" for all others */
+    int64_t created_unix_ms; /**< 0: unknown */
     enum kw_pod_phase phase;
     bool has_owner;
     struct kw_owner_ref owner; /**< its controller */
     struct kw_labels labels;
     size_t n_containers;
+    size_t n_ephemeral; /**< for debugging; they stand behind the n_containers others */
     struct kw_pod_container *containers; /**< init containers first, in the order of the spec */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/codec.h"
+#include "api/selector_json.h"
 
 const char *const kw_workload_kind_names[] = {
     [KW_WORKLOAD_POD] = "pod", [KW_WORKLOAD_CONTAINER] = "container", [KW_WORKLOAD_UNIT] = "unit",
@@ -14,6 +15,15 @@ const char *const kw_workload_kind_names[] = {
 _Static_assert(sizeof(kw_workload_kind_names) / sizeof(kw_workload_kind_names[0]) ==
                    KW_WORKLOAD__MAX,
                "a workload kind has no name");
+
+const char *const kw_qos_names[] = {
+    [KW_QOS_NONE] = "",
+    [KW_QOS_GUARANTEED] = "Guaranteed",
+    [KW_QOS_BURSTABLE] = "Burstable",
+    [KW_QOS_BEST_EFFORT] = "BestEffort",
+};
+_Static_assert(sizeof(kw_qos_names) / sizeof(kw_qos_names[0]) == KW_QOS__MAX,
+               "a class has no name");
 
 void kw_pod_record_clear(struct kw_pod_record *record)
 {
@@ -25,9 +35,21 @@ void kw_pod_record_clear(struct kw_pod_record *record)
     free(record->id);
     free(record->name);
     free(record->namespace_);
+    free(record->owner_kind);
+    free(record->owner_name);
+    kw_labels_clear(&record->labels);
     free(record->runtime);
     free(record->cgroup);
     *record = (struct kw_pod_record){0};
+}
+
+/** What is 0 where it is unknown is left out: most workloads have no requests, and records are
+ * many.
+ */
+static void put_known(int *rc, json_t *object, const char *key, uint64_t value)
+{
+    if (value > 0)
+        kw_put_u64(rc, object, key, value);
 }
 
 static json_t *containers_to_json(const struct kw_pod_record *record, int *rc)
@@ -43,9 +65,30 @@ static json_t *containers_to_json(const struct kw_pod_record *record, int *rc)
         kw_put_u64(rc, object, "cpu_ns", container->cpu_ns);
         kw_put_u64(rc, object, "active_uj", container->active_uj);
         kw_put_u64(rc, object, "memory_bytes", container->memory_bytes);
+        put_known(rc, object, "request_mcpu", container->request_mcpu);
+        put_known(rc, object, "request_bytes", container->request_bytes);
+        put_known(rc, object, "limit_mcpu", container->limit_mcpu);
+        put_known(rc, object, "limit_bytes", container->limit_bytes);
         kw_put_element(rc, array, object);
     }
     return array;
+}
+
+void kw_pod_owner_to_json(const struct kw_pod_record *record, json_t *object, int *rc)
+{
+    if (record->owner_kind != NULL && record->owner_kind[0] != '\0') {
+        kw_put_text(rc, object, "owner_kind", record->owner_kind, KW_TEXT_MAX);
+        kw_put_text(rc, object, "owner_name", record->owner_name, KW_TEXT_MAX);
+    }
+    if (record->qos > KW_QOS_NONE && record->qos < KW_QOS__MAX)
+        kw_put_text(rc, object, "qos", kw_qos_names[record->qos], KW_TEXT_MAX);
+    if (record->labels.n == 0)
+        return;
+    json_t *labels = json_object();
+    for (size_t i = 0; i < record->labels.n; i++)
+        kw_put_text(rc, labels, record->labels.items[i].key, record->labels.items[i].value,
+                    KW_TEXT_MAX);
+    kw_put(rc, object, "labels", labels);
 }
 
 json_t *kw_pod_record_to_json(const struct kw_pod_record *record, int *rc)
@@ -61,6 +104,7 @@ json_t *kw_pod_record_to_json(const struct kw_pod_record *record, int *rc)
     kw_put_text(rc, object, "id", record->id, KW_TEXT_MAX);
     kw_put_text(rc, object, "name", record->name, KW_TEXT_MAX);
     kw_put_text(rc, object, "namespace", record->namespace_, KW_TEXT_MAX);
+    kw_pod_owner_to_json(record, object, rc);
     kw_put_text(rc, object, "runtime", record->runtime, KW_TEXT_MAX);
     kw_put_text(rc, object, "cgroup", record->cgroup, KW_TEXT_MAX);
     kw_put_u64(rc, object, "epoch", record->epoch);
@@ -92,6 +136,17 @@ static void kind_from_json(struct kw_reader *reader, const json_t *object,
         }
     }
     kw_reader_fail(reader, -EBADMSG, "kind");
+}
+
+/** A class that is not known is as good as none: it comes from a newer agent. */
+static void qos_from_json(struct kw_reader *reader, const json_t *object, enum kw_qos *ret)
+{
+    const json_t *value = kw_get(reader, object, "qos", JSON_STRING, KW_OPTIONAL);
+
+    for (unsigned qos = 0; value != NULL && qos < KW_QOS__MAX; qos++) {
+        if (strcmp(json_string_value(value), kw_qos_names[qos]) == 0)
+            *ret = (enum kw_qos)qos;
+    }
 }
 
 static int compare_containers(const void *a, const void *b)
@@ -132,6 +187,10 @@ static void containers_from_json(struct kw_reader *reader, const json_t *object,
         kw_get_u64(reader, element, "cpu_ns", KW_REQUIRED, &container->cpu_ns);
         kw_get_u64(reader, element, "active_uj", KW_REQUIRED, &container->active_uj);
         kw_get_u64(reader, element, "memory_bytes", KW_OPTIONAL, &container->memory_bytes);
+        kw_get_u64(reader, element, "request_mcpu", KW_OPTIONAL, &container->request_mcpu);
+        kw_get_u64(reader, element, "request_bytes", KW_OPTIONAL, &container->request_bytes);
+        kw_get_u64(reader, element, "limit_mcpu", KW_OPTIONAL, &container->limit_mcpu);
+        kw_get_u64(reader, element, "limit_bytes", KW_OPTIONAL, &container->limit_bytes);
     }
     if (reader->rc != 0)
         return;
@@ -153,6 +212,11 @@ void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
         kw_reader_fail(reader, -EBADMSG, "id");
     kw_get_copy(reader, object, "name", KW_OPTIONAL, &ret->name);
     kw_get_copy(reader, object, "namespace", KW_OPTIONAL, &ret->namespace_);
+    kw_get_copy(reader, object, "owner_kind", KW_OPTIONAL, &ret->owner_kind);
+    kw_get_copy(reader, object, "owner_name", KW_OPTIONAL, &ret->owner_name);
+    qos_from_json(reader, object, &ret->qos);
+    kw_labels_from_json(reader, kw_get(reader, object, "labels", JSON_OBJECT, KW_OPTIONAL),
+                        &ret->labels);
     kw_get_copy(reader, object, "runtime", KW_OPTIONAL, &ret->runtime);
     kw_get_copy(reader, object, "cgroup", KW_OPTIONAL, &ret->cgroup);
     kw_get_u64(reader, object, "epoch", KW_REQUIRED, &ret->epoch);

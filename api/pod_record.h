@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/selector.h"
+
 /*
  * Record of one workload: a Kubernetes pod, or, on a machine without Kubernetes, a container, a
  * systemd unit, a virtual machine or a plain cgroup. Energies and CPU time are cumulative within
@@ -23,6 +25,18 @@ enum kw_workload_kind {
 /** "pod", "container", "unit", "vm", "cgroup". */
 extern const char *const kw_workload_kind_names[KW_WORKLOAD__MAX];
 
+/** Quality of service of a pod, as its cgroup's place says. */
+enum kw_qos {
+    KW_QOS_NONE, /**< no pod, or unknown */
+    KW_QOS_GUARANTEED,
+    KW_QOS_BURSTABLE,
+    KW_QOS_BEST_EFFORT,
+    KW_QOS__MAX
+};
+
+/** "", "Guaranteed", "Burstable", "BestEffort": as Kubernetes writes them. */
+extern const char *const kw_qos_names[KW_QOS__MAX];
+
 /** Share of one container in a pod's record (a stand-alone container has exactly one). */
 struct kw_container_record {
     char *id;   /**< full container id */
@@ -30,6 +44,10 @@ struct kw_container_record {
     uint64_t cpu_ns;
     uint64_t active_uj;
     uint64_t memory_bytes; /**< working set: usage without inactive file cache */
+    uint64_t request_mcpu; /**< 0: none, or unknown; as the three below */
+    uint64_t request_bytes;
+    uint64_t limit_mcpu;
+    uint64_t limit_bytes;
 };
 
 struct kw_pod_record {
@@ -38,6 +56,11 @@ struct kw_pod_record {
     char *
         name; /**< what a person would call it; the id's short form while nothing better is known */
     char *namespace_;        /**< "" outside Kubernetes or while unknown */
+    char *owner_kind;        /**< "Deployment", ...: who made the pod, at the top; "": nobody, or
+                                unknown */
+    char *owner_name;        /**< "" with owner_kind */
+    enum kw_qos qos;         /**< of a pod */
+    struct kw_labels labels; /**< of the pod; those that the agent's operator asked for */
     char *runtime;           /**< "containerd", "cri-o", "docker", "podman", "" */
     char *cgroup;            /**< path of its topmost cgroup */
     uint64_t epoch;          /**< of the agent; 0 is no epoch */

@@ -68,6 +68,7 @@ static json_t *workload_to_json(const struct kw_report *report, const struct kw_
     kw_put_text(rc, object, "id", pod->id, KW_TEXT_MAX);
     kw_put_text(rc, object, "name", pod->name, KW_TEXT_MAX);
     kw_put_text(rc, object, "namespace", pod->namespace_, KW_TEXT_MAX);
+    kw_pod_owner_to_json(pod, object, rc);
     kw_put_text(rc, object, "cgroup", pod->cgroup, KW_TEXT_MAX);
     kw_put_bool(rc, object, "running", pod->ended_unix_ms == 0);
     kw_put(rc, object, "cpu_s", json_real((double)pod->cpu_ns / 1e9));

@@ -48,6 +48,12 @@ int kw_kube_send(struct kw_kube *kube, const char *method, const char *path,
 /** One object of a list or watch, as JSON bytes (not NUL-terminated). Return false to stop. */
 typedef bool (*kw_kube_item_fn)(void *user, const char *json, size_t len);
 
+/** Cuts a list that came from elsewhere (a kubelet's) into its items, without copying. @return 0;
+ * -EPROTO not a list; -ECANCELED fn returned false; -ENOMEM. Items before a fault were delivered.
+ */
+int kw_kube_items(const char *bytes, size_t len, kw_kube_item_fn fn, void *user,
+                  struct kw_err *err);
+
 /**
  * Lists in pages of 500; an expired continue token starts over, after `restart` was called.
  * @param path "/api/v1/pods"; @param query "fieldSelector=..." or NULL, already URL-encoded.

@@ -113,10 +113,10 @@ void kw_kube_page_free(struct kw_kube_page *page)
     *page = (struct kw_kube_page){0};
 }
 
-int kw_kube_cut_list(const char *bytes, size_t len, kw_kube_item_fn fn, void *user,
-                     struct kw_kube_page *ret, struct kw_err *err)
+/* Also without a resourceVersion. @param page filled; freed by the caller, also on failure */
+static int walk_list(const char *bytes, size_t len, kw_kube_item_fn fn, void *user,
+                     struct kw_kube_page *page, struct kw_err *err)
 {
-    kw_cleanup(kw_kube_page_free) struct kw_kube_page page = {0};
     enum kw_json_type type;
     struct kw_json_token key, span;
     struct kw_json json;
@@ -133,7 +133,7 @@ int kw_kube_cut_list(const char *bytes, size_t len, kw_kube_item_fn fn, void *us
         } else if (kw_json_skip(&json, &span) == KW_JSON_ERROR) {
             return malformed(err, "list", &json);
         } else if (kw_json_equals(&key, "metadata", false)) {
-            r = cut_metadata(&span, &page);
+            r = cut_metadata(&span, page);
             if (r < 0)
                 (void)kw_err_set(err, r, "list: metadata: not as expected");
         }
@@ -142,11 +142,29 @@ int kw_kube_cut_list(const char *bytes, size_t len, kw_kube_item_fn fn, void *us
     }
     if (type != KW_JSON_OBJECT_END || kw_json_next(&json, &key) != KW_JSON_END)
         return malformed(err, "list", &json);
-    if (!items || page.version == NULL)
-        return kw_err_set(err, -EPROTO, "list: no %s", items ? "resourceVersion" : "items");
+    return items ? 0 : kw_err_set(err, -EPROTO, "list: no items");
+}
+
+int kw_kube_cut_list(const char *bytes, size_t len, kw_kube_item_fn fn, void *user,
+                     struct kw_kube_page *ret, struct kw_err *err)
+{
+    kw_cleanup(kw_kube_page_free) struct kw_kube_page page = {0};
+    int r = walk_list(bytes, len, fn, user, &page, err);
+
+    if (r < 0)
+        return r;
+    if (page.version == NULL)
+        return kw_err_set(err, -EPROTO, "list: no resourceVersion");
     *ret = page;
     page = (struct kw_kube_page){0};
     return 0;
+}
+
+int kw_kube_items(const char *bytes, size_t len, kw_kube_item_fn fn, void *user, struct kw_err *err)
+{
+    kw_cleanup(kw_kube_page_free) struct kw_kube_page page = {0};
+
+    return walk_list(bytes, len, fn, user, &page, err);
 }
 
 /* metadata.resourceVersion of an object whose JSON was validated before. */

@@ -54,6 +54,7 @@ struct agent {
     void *accounting_self;
     struct agent_cgroups *cgroups;
     struct agent_metering *metering;
+    struct agent_pod_source *pods;
     struct agent_sampler *sampler;
     struct kw_source *timer; /* freed with the loop */
     unsigned windows;        /* of a sample */
@@ -312,6 +313,23 @@ static int open_sources(struct agent *agent, struct kw_err *err)
     return 0;
 }
 
+static int start_pods(struct agent *agent, struct kw_err *err)
+{
+    const struct agent_options *options = agent->options;
+    struct agent_pod_source_conf conf = {
+        .pods = (enum agent_pods)options->pods,
+        .kubelet = {.address = options->kubelet,
+                    .node = agent->info.node,
+                    .ca_file = options->kubelet_ca_file,
+                    .token_file = options->kubelet_token_file},
+        .kubeconfig = options->kubeconfig,
+        .labels = options->pod_labels,
+        .log = agent->log,
+    };
+
+    return agent_pod_source_start(&conf, &agent->pods, err);
+}
+
 static int make_sampler(struct agent *agent, struct kw_err *err)
 {
     const struct agent_options *options = agent->options;
@@ -321,6 +339,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .accounting_self = agent->accounting_self,
         .cgroups = agent->cgroups,
         .part = options->outside == AGENT_OUTSIDE_ABSENT,
+        .pods = agent->pods,
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
         .idle_mw = (uint64_t)(options->idle_w * 1000),
@@ -427,6 +446,8 @@ int agent_new(const struct agent_options *options, FILE *out, struct agent **ret
     if (rc == 0)
         rc = open_sources(agent, err);
     if (rc == 0)
+        rc = start_pods(agent, err);
+    if (rc == 0)
         rc = make_sampler(agent, err);
     if (rc == 0 && !options->once)
         rc = start_readers(agent, err);
@@ -464,6 +485,7 @@ void agent_free(struct agent **agent)
     if (owned->snapshots != NULL)
         kw_snapshot_free(&owned->snapshots);
     agent_sampler_free(&owned->sampler);
+    agent_pod_source_stop(&owned->pods);
     agent_metering_free(&owned->metering);
     agent_cgroups_free(&owned->cgroups);
     if (owned->accounting_self != NULL)

@@ -140,9 +140,10 @@ static bool from_container(const char *path, struct agent_part before, struct ag
 
 /* ------------------------------------------------------------------ pods */
 
-static void set_pod(struct agent_identity *ret, struct agent_part uid)
+static void set_pod(struct agent_identity *ret, struct agent_part uid, enum kw_qos qos)
 {
     ret->kind = KW_WORKLOAD_POD;
+    ret->qos = qos;
     agent_part_copy_id(ret->id, AGENT_ID_MAX, uid);
     if (agent_part_is_uuid(uid)) {
         for (char *c = ret->id; *c != '\0'; c++)
@@ -170,7 +171,7 @@ static void set_pod_container(struct agent_identity *ret, struct agent_part part
 }
 
 /* "kubepods-burstable-pod<uid>.slice", also with a prefix as nested kubelets have it. */
-static bool uid_from_slice(struct agent_part part, struct agent_part *ret_uid)
+static bool uid_from_slice(struct agent_part part, struct agent_part *ret_uid, enum kw_qos *ret_qos)
 {
     struct agent_part uid = part;
 
@@ -181,11 +182,15 @@ static bool uid_from_slice(struct agent_part part, struct agent_part *ret_uid)
         agent_part_strip_prefix(&rest, "kubepods-") || agent_part_after_last(&rest, "-kubepods-");
     if (!kubepods)
         return false;
-    (void)(agent_part_strip_prefix(&rest, "burstable-") ||
-           agent_part_strip_prefix(&rest, "besteffort-"));
+    enum kw_qos qos = KW_QOS_GUARANTEED;
+    if (agent_part_strip_prefix(&rest, "burstable-"))
+        qos = KW_QOS_BURSTABLE;
+    else if (agent_part_strip_prefix(&rest, "besteffort-"))
+        qos = KW_QOS_BEST_EFFORT;
     if (!agent_part_strip_prefix(&rest, "pod") || !agent_part_is_word(rest))
         return false;
     *ret_uid = rest;
+    *ret_qos = qos;
     return true;
 }
 
@@ -200,9 +205,10 @@ static bool from_colon_form(const char *path, struct agent_part part, struct age
     struct agent_part slice = {part.at, (size_t)(colon - part.at)};
     struct agent_part rest = {colon + 1, part.len - slice.len - 1};
     struct agent_part uid;
-    if (!uid_from_slice(slice, &uid))
+    enum kw_qos qos;
+    if (!uid_from_slice(slice, &uid, &qos))
         return false;
-    set_pod(ret, uid);
+    set_pod(ret, uid, qos);
     const char *second = memchr(rest.at, ':', rest.len);
     if (second != NULL) {
         struct agent_part prefix = {rest.at, (size_t)(second - rest.at)};
@@ -225,24 +231,29 @@ static bool from_colon_form(const char *path, struct agent_part part, struct age
 static bool from_pod(const char *path, struct agent_identity *ret)
 {
     bool in_kubepods = false;
+    enum kw_qos qos = KW_QOS_GUARANTEED; /* of pods right here, by the folders above */
 
     for (struct agent_part part = agent_part_first(path); part.len > 0;
          part = agent_part_next(part)) {
         struct agent_part uid = part;
         if (from_colon_form(path, part, ret))
             return true;
-        bool pod = uid_from_slice(part, &uid);
+        enum kw_qos its_qos = qos;
+        bool pod = uid_from_slice(part, &uid, &its_qos);
         if (!pod && in_kubepods && agent_part_strip_prefix(&uid, "pod"))
             pod = agent_part_is_word(uid);
         if (pod) {
-            set_pod(ret, uid);
+            set_pod(ret, uid, its_qos);
             set_workload(ret, path, part);
             set_pod_container(ret, agent_part_next(part));
             return true;
         }
-        in_kubepods = agent_part_is(part, "kubepods") ||
-                      (in_kubepods &&
-                       (agent_part_is(part, "burstable") || agent_part_is(part, "besteffort")));
+        qos = KW_QOS_GUARANTEED;
+        if (in_kubepods && agent_part_is(part, "burstable"))
+            qos = KW_QOS_BURSTABLE;
+        else if (in_kubepods && agent_part_is(part, "besteffort"))
+            qos = KW_QOS_BEST_EFFORT;
+        in_kubepods = agent_part_is(part, "kubepods") || qos != KW_QOS_GUARANTEED;
     }
     return false;
 }

@@ -17,6 +17,7 @@
 
 struct agent_identity {
     enum kw_workload_kind kind;
+    enum kw_qos qos; /**< of a pod, by its place in the tree; KW_QOS_NONE where that says nothing */
     char id[AGENT_ID_MAX]; /**< workload id as in api/pod_record.h; printable ASCII; a path that is
                               too long for it, or holds other bytes, ends in '~' and a hash */
     char name[AGENT_ID_MAX]; /**< for people, from the path: unit name, last component, short id */

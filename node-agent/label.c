@@ -42,6 +42,7 @@ int agent_label_new(const struct agent_label *texts, struct agent_label **ret)
         return -ENOMEM;
     label->refs = 1;
     label->kind = texts->kind;
+    label->qos = texts->qos;
     label->started_unix_ms = texts->started_unix_ms;
     label->id = agent_label_text(texts->id);
     label->name = agent_label_text(texts->name);

@@ -13,6 +13,7 @@
 struct agent_label {
     unsigned refs;
     enum kw_workload_kind kind;
+    enum kw_qos qos; /**< of a pod */
     char *id;
     char *name;
     char *runtime;

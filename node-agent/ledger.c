@@ -66,9 +66,12 @@ int agent_ledger_new(unsigned n_packages, struct agent_ledger **ret)
 
 static void free_workload(struct agent_workload *workload)
 {
-    for (size_t i = 0; i < workload->n_containers; i++)
+    for (size_t i = 0; i < workload->n_containers; i++) {
         agent_label_unref(&workload->containers[i].label);
+        agent_names_unref(&workload->containers[i].names);
+    }
     agent_label_unref(&workload->label);
+    agent_names_unref(&workload->names);
     free(workload->containers);
     free(workload->window_ns);
     free(workload);
@@ -136,6 +139,7 @@ static int add_workload(struct agent_ledger *ledger, const struct agent_identity
                         int64_t now_unix_ms, struct agent_workload **ret)
 {
     struct agent_label texts = {.kind = identity->kind,
+                                .qos = identity->qos,
                                 .id = (char *)identity->id,
                                 .name = (char *)identity->name,
                                 .runtime = (char *)identity->runtime,
@@ -182,6 +186,7 @@ static struct agent_container *container_of(struct agent_workload *workload,
 static void drop_container(struct agent_workload *workload, size_t index)
 {
     agent_label_unref(&workload->containers[index].label);
+    agent_names_unref(&workload->containers[index].names);
     workload->n_containers--;
     memmove(&workload->containers[index], &workload->containers[index + 1],
             (workload->n_containers - index) * sizeof(workload->containers[0]));
@@ -268,6 +273,7 @@ int agent_ledger_attach(struct agent_ledger *ledger, const struct agent_identity
         }
     }
     workload->cgroups++;
+    workload->attached++;
     workload->ended_unix_ms = 0;
     *ret = workload;
     *ret_container = container != NULL ? agent_label_ref(container->label) : NULL;
@@ -281,6 +287,7 @@ void agent_ledger_detach(struct agent_workload *workload, const struct agent_lab
 
     if (container != NULL && container->cgroups > 0 && --container->cgroups == 0)
         container->ended_ns = now_ns;
+    workload->detached++;
     if (workload->cgroups > 0 && --workload->cgroups == 0) {
         workload->ended_unix_ms = now_unix_ms;
         workload->ended_ns = now_ns;

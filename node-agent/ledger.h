@@ -10,6 +10,7 @@
 #include "node-agent/identity.h"
 #include "node-agent/label.h"
 #include "node-agent/metering.h"
+#include "node-agent/names.h"
 
 /*
  * Who used what since the epoch began: workloads with cumulative energies, and totals per package
@@ -26,17 +27,33 @@
 
 struct agent_container {
     struct agent_label *label;
-    unsigned cgroups;  /**< that exist; 0: ended */
-    uint64_t ended_ns; /**< CLOCK_MONOTONIC */
+    struct agent_names *names; /**< NULL: unknown */
+    unsigned cgroups;          /**< that exist; 0: ended */
+    uint64_t ended_ns;         /**< CLOCK_MONOTONIC */
     uint64_t cpu_ns;
     uint64_t active_uj;
     uint64_t memory_bytes;
     uint64_t window_ns; /**< CPU time in the present window */
 };
 
+/** How far the search for a workload's names has come (node-agent/naming.c). */
+struct agent_naming_state {
+    uint64_t version;  /**< of the source when it was last looked at */
+    uint64_t attached; /**< cgroups then */
+    uint64_t detached;
+    uint64_t rounds;  /**< of the source when it was asked */
+    uint64_t next_ns; /**< not to be asked before */
+    unsigned asks;    /**< in vain */
+    bool asked, lacks;
+};
+
 struct agent_workload {
     uint64_t number; /**< within the agent's life; attribution state is kept under it */
     struct agent_label *label;
+    struct agent_names *names; /**< NULL: unknown */
+    struct agent_naming_state naming;
+    uint64_t attached;     /**< cgroups that it ever had */
+    uint64_t detached;     /**< of them, those that are gone */
     unsigned cgroups;      /**< that exist; 0: ended */
     int64_t ended_unix_ms; /**< 0: running */
     uint64_t ended_ns;

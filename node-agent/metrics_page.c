@@ -165,12 +165,12 @@ static void put_workload(struct labels *labels, const struct agent_row *row)
     switch (label->kind) {
     case KW_WORKLOAD_POD:
         put(labels, "pod_id", label->id);
-        put(labels, "pod_name", label->name);
-        put(labels, "pod_namespace", "");
+        put(labels, "pod_name", row->names != NULL ? row->names->name : label->name);
+        put(labels, "pod_namespace", row->names != NULL ? row->names->namespace_ : "");
         break;
     case KW_WORKLOAD_CONTAINER:
         put(labels, "container_id", label->id);
-        put(labels, "container_name", label->name);
+        put(labels, "container_name", row->names != NULL ? row->names->name : label->name);
         put(labels, "runtime", label->runtime);
         put(labels, "pod_id", "");
         break;

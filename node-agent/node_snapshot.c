@@ -58,10 +58,14 @@ void agent_snapshot_recycle(void *value)
 {
     struct agent_snapshot *snapshot = value;
 
-    for (size_t i = 0; i < snapshot->n_rows; i++)
+    for (size_t i = 0; i < snapshot->n_rows; i++) {
         agent_label_unref(&snapshot->rows[i].label);
-    for (size_t i = 0; i < snapshot->n_containers; i++)
+        agent_names_unref(&snapshot->rows[i].names);
+    }
+    for (size_t i = 0; i < snapshot->n_containers; i++) {
         agent_label_unref(&snapshot->containers[i].label);
+        agent_names_unref(&snapshot->containers[i].names);
+    }
     snapshot->n_rows = 0;
     snapshot->n_containers = 0;
     snapshot->next = snapshot->pool->free;
@@ -88,6 +92,7 @@ static void copy_containers(struct agent_snapshot *snapshot, const struct agent_
         const struct agent_container *container = &workload->containers[i];
         snapshot->containers[snapshot->n_containers++] = (struct agent_container_row){
             .label = agent_label_ref(container->label),
+            .names = agent_names_ref(container->names),
             .cpu_ns = container->cpu_ns,
             .active_uj = container->active_uj,
             .memory_bytes = container->memory_bytes,
@@ -113,6 +118,7 @@ int agent_snapshot_fill(struct agent_snapshot *snapshot, const struct agent_ledg
         const struct agent_workload *workload = workloads[i];
         snapshot->rows[snapshot->n_rows++] = (struct agent_row){
             .label = agent_label_ref(workload->label),
+            .names = agent_names_ref(workload->names),
             .ended_unix_ms = workload->ended_unix_ms,
             .cpu_ns = workload->cpu_ns,
             .cpu_uj = workload->cpu_uj,

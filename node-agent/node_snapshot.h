@@ -10,6 +10,7 @@
 #include "api/sample.h"
 #include "node-agent/label.h"
 #include "node-agent/ledger.h"
+#include "node-agent/names.h"
 
 /*
  * What one sample found, immutable once published: HTTP handlers and the publisher read it while
@@ -19,11 +20,13 @@
 
 struct agent_container_row {
     struct agent_label *label;
+    struct agent_names *names; /**< NULL: unknown */
     uint64_t cpu_ns, active_uj, memory_bytes;
 };
 
 struct agent_row {
     struct agent_label *label;
+    struct agent_names *names; /**< NULL: unknown */
     int64_t ended_unix_ms;
     uint64_t cpu_ns, cpu_uj, dram_uj, sigma_uj;
     uint64_t cpu_mw, dram_mw;

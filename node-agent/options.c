@@ -12,6 +12,8 @@ const char *const agent_accounting_choices[] = {"auto", "ebpf", "ebpf-raw", "cgr
 const char *const agent_attribution_choices[] = {"ratio-cpu", NULL};
 const char *const agent_outside_choices[] = {"system", "absent", NULL};
 _Static_assert(KW_ARRAY_SIZE(agent_outside_choices) == AGENT_OUTSIDE__MAX + 1, "a name each");
+const char *const agent_pods_choices[] = {"auto", "kubelet", "api", "off", NULL};
+_Static_assert(KW_ARRAY_SIZE(agent_pods_choices) == AGENT_PODS__MAX + 1, "a name each");
 
 #define AT(field) offsetof(struct agent_options, field)
 
@@ -55,6 +57,27 @@ static const struct kw_conf_option options[] = {
      "it\n"
      "either (nodes that share a machine, each with a meter of its own part)",
      "Where to look"},
+    /* names */
+    {"pods", "KWATT_PODS", "pods", KW_CONF_CHOICE, AT(pods), "auto", 0, 0, agent_pods_choices,
+     "FROM",
+     "where names of pods come from: the kubelet's list, or an API watch of this node's pods;\n"
+     "auto: the kubelet, the API where that refuses, nothing outside Kubernetes",
+     "Names of pods"},
+    {"kubelet", "KWATT_KUBELET", "kubelet.address", KW_CONF_STRING, AT(kubelet), NULL, 0, 0, NULL,
+     "ADDR", "this node's kubelet: HOST or HOST:PORT (default port: 10250)", "Names of pods"},
+    {"kubelet-ca", "KWATT_KUBELET_CA", "kubelet.ca", KW_CONF_STRING, AT(kubelet_ca_file), NULL, 0,
+     0, NULL, "FILE",
+     "PEM file that verifies its certificate; default: the service account's ca.crt",
+     "Names of pods"},
+    {"kubelet-token-file", "KWATT_KUBELET_TOKEN_FILE", "kubelet.tokenFile", KW_CONF_STRING,
+     AT(kubelet_token_file), NULL, 0, 0, NULL, "FILE",
+     "bearer token, read again when it changes; default: the service account's", "Names of pods"},
+    {"kubeconfig", "KWATT_KUBECONFIG", "kubeconfig", KW_CONF_STRING, AT(kubeconfig), NULL, 0, 0,
+     NULL, "FILE", "how to reach the API server; default: the service account", "Names of pods"},
+    {"pod-labels", "KWATT_POD_LABELS", "podLabels", KW_CONF_STRING, AT(pod_labels), "", 0, 4096,
+     NULL, "KEYS",
+     "labels of pods to publish, separated by commas: \"app.kubernetes.io/name,team\"",
+     "Names of pods"},
     /* publishing */
     KW_REDIS_ROWS(struct agent_options, redis, "Publishing", NULL,
                   "where to publish: " KW_REDIS_URL_FORMS "; default: nowhere"){

@@ -6,6 +6,7 @@
 
 #include "common/conf.h"
 #include "common/redis.h"
+#include "node-agent/pod_source.h"
 
 /** What the operator can choose. Filled by kw_conf_load from agent_program; texts are owned by it.
  */
@@ -21,6 +22,12 @@ struct agent_options {
     unsigned attribution; /**< index into agent_attribution_choices */
     double idle_w;        /**< of all packages; 0: class prior */
     double full_w;
+    unsigned pods;                /**< enum agent_pods */
+    char *kubelet;                /**< its address; NULL: unknown */
+    char *kubelet_ca_file;        /**< NULL: the service account's */
+    char *kubelet_token_file;     /**< NULL: the service account's */
+    char *kubeconfig;             /**< NULL: the service account */
+    char *pod_labels;             /**< keys, separated by commas */
     struct kw_redis_access redis; /**< url NULL: no Redis */
     char *listen;                 /**< "": no HTTP */
     unsigned log_level;           /**< enum kw_log_level */
@@ -40,6 +47,8 @@ enum agent_outside {
 extern const char *const agent_meter_choices[];
 extern const char *const agent_accounting_choices[];
 extern const char *const agent_attribution_choices[];
+/** Names of enum agent_pods. */
+extern const char *const agent_pods_choices[];
 /** Names of enum agent_outside. */
 extern const char *const agent_outside_choices[];
 

@@ -32,6 +32,7 @@
 #include "common/clock.h"
 #include "node-agent/class_prior.h"
 #include "node-agent/curve.h"
+#include "node-agent/naming.h"
 #include "node-agent/period.h"
 #include "node-agent/self_cost.h"
 #include "node-agent/working_sets.h"
@@ -350,6 +351,18 @@ static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *sn
     sample->self_rss_bytes = agent_self_rss_bytes();
 }
 
+static void name_workloads(struct agent_sampler *sampler, uint64_t now_ns)
+{
+    struct agent_pod_source *pods = sampler->conf.pods;
+    struct agent_workload *const *workloads = NULL;
+    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
+
+    if (pods == NULL)
+        return;
+    struct agent_pod_directory *directory = agent_pod_source_acquire(pods);
+    agent_pod_source_release(pods, agent_naming_pods(directory, workloads, n, now_ns));
+}
+
 static void forget_workload(void *user, uint64_t number)
 {
     struct agent_sampler *sampler = user;
@@ -451,6 +464,7 @@ int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **re
     if (conf->cgroups != NULL)
         agent_working_sets_read(sampler->ledger, conf->cgroups, &sampler->memory_cursor,
                                 sampler->last_ns, sampler->period.interval_ns);
+    name_workloads(sampler, sampler->last_ns);
     int rc = agent_snapshot_take(sampler->pool, &snapshot);
     if (rc < 0)
         return rc;

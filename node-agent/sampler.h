@@ -7,6 +7,7 @@
 #include "node-agent/booking.h"
 #include "node-agent/metering.h"
 #include "node-agent/node_snapshot.h"
+#include "node-agent/pod_source.h"
 
 /*
  * Windows and samples of the node: a window flushes the accounting and reads the meter back to
@@ -21,6 +22,7 @@ struct agent_sampler_conf {
     void *accounting_self;
     struct agent_cgroups *cgroups; /**< NULL: no cgroup tree */
     bool part; /**< what is not in the tree of cgroups is not of this node, not even the system's */
+    struct agent_pod_source *pods; /**< NULL: pods go by their uid */
     struct agent_metering *metering;
     const struct agent_attribution_ops *method;
     uint64_t idle_mw, full_mw; /**< of the node's CPU packages, configured; 0: class prior */

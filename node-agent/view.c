@@ -16,17 +16,24 @@ void agent_view_record(const struct agent_snapshot *snapshot, const struct agent
             &snapshot->containers[row->first_container + i];
         containers[i] = (struct kw_container_record){
             .id = container->label->id,
-            .name = container->label->name,
+            .name = container->names != NULL ? container->names->name : container->label->name,
             .cpu_ns = container->cpu_ns,
             .active_uj = container->active_uj,
             .memory_bytes = container->memory_bytes,
         };
+        if (container->names == NULL)
+            continue;
+        containers[i].request_mcpu = container->names->request_mcpu;
+        containers[i].request_bytes = container->names->request_bytes;
+        containers[i].limit_mcpu = container->names->limit_mcpu;
+        containers[i].limit_bytes = container->names->limit_bytes;
     }
     *ret = (struct kw_pod_record){
         .kind = row->label->kind,
         .id = row->label->id,
         .name = row->label->name,
         .namespace_ = (char *)"",
+        .qos = row->label->qos,
         .runtime = row->label->runtime,
         .cgroup = row->label->cgroup,
         .epoch = sample->epoch,
@@ -43,6 +50,13 @@ void agent_view_record(const struct agent_snapshot *snapshot, const struct agent
         .n_containers = row->n_containers,
         .containers = containers,
     };
+    if (row->names == NULL)
+        return;
+    ret->name = row->names->name;
+    ret->namespace_ = row->names->namespace_;
+    ret->owner_kind = row->names->owner_kind;
+    ret->owner_name = row->names->owner_name;
+    ret->labels = row->names->labels;
 }
 
 int agent_view_encode(const struct agent_snapshot *snapshot, const struct kw_node_info *info,

@@ -36,6 +36,11 @@ RECOMMENDER_RULES = [
     {"apiGroups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": ["get"]}]
 
 
+# As the chart's role for the agent.
+AGENT_RULES = [{"apiGroups": [""], "resources": ["nodes/pods"], "verbs": ["get"]},
+               {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
+
+
 class Kwatt:
     def __init__(self, cluster: Cluster):
         self.cluster, self.control = cluster, cluster.control
@@ -189,7 +194,9 @@ class Processes(Kwatt):
 
     def agent_command(self, name: str) -> list:
         node = self.cluster.node(name)
-        return [PROGRAMS["agent"], "--node-name", name, "--sysfs", self.dir / "sysfs" / name, "--cgroup-root", node.cgroup,
+        self.cluster.service_account("kwatt-agent", AGENT_RULES)
+        return [PROGRAMS["agent"], "--kubelet", node.ip, "--kubelet-ca", self.cluster.authority.folder / "ca.crt",
+                "--kubelet-token-file", self.cluster.dir / "kwatt-agent.token", "--pod-labels", "app", "--node-name", name, "--sysfs", self.dir / "sysfs" / name, "--cgroup-root", node.cgroup,
                 "--outside", "absent", "--interval", "1s", "--idle-watts", IDLE_W, "--redis", self.redis, "--listen",
                 f"{node.ip}:9891"]
 
@@ -245,7 +252,7 @@ class Installed(Kwatt):
         root = self.cluster.nodes[0].cgroup.removesuffix("node1")
         return {
             "image": {"repository": repository, "tag": tag, "pullPolicy": "Never"},
-            "agent": {"config": {"interval": "1s", "idleWatts": IDLE_W},
+            "agent": {"config": {"interval": "1s", "idleWatts": IDLE_W, "podLabels": "app"},
                       "extraArgs": [f"--cgroup-root={root}$(KWATT_NODE_NAME)", "--outside=absent", "--sysfs=/meters/$(KWATT_NODE_NAME)"],
                       "extraVolumes": [{"name": "meters", "hostPath": {"path": str(self.dir / "sysfs"), "type": "Directory"}}],
                       "extraVolumeMounts": [{"name": "meters", "mountPath": "/meters", "readOnly": True}]},

@@ -17,9 +17,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         return 0;
     }
-    if (pod.uid == NULL || pod.node == NULL || (pod.has_owner && pod.owner.uid == NULL))
+    if (pod.uid == NULL || pod.static_uid == NULL || pod.node == NULL ||
+        (pod.has_owner && pod.owner.uid == NULL))
         abort();
-    for (size_t i = 0; i < pod.n_containers; i++) {
+    for (size_t i = 0; i < pod.n_containers + pod.n_ephemeral; i++) {
         if (pod.containers[i].name == NULL || pod.containers[i].id == NULL ||
             pod.containers[i].former_id == NULL)
             abort();

@@ -55,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     kw_kube_lines_free(&lines);
     (void)kw_kube_cut_list(bytes, len, on_item, NULL, &page, NULL);
     kw_kube_page_free(&page);
+    (void)kw_kube_items(bytes, len, on_item, NULL, NULL);
     kw_kube_status_parse(bytes, len, &status);
     if (memchr(status.message, '\0', sizeof(status.message)) == NULL)
         abort();

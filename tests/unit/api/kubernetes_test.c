@@ -58,6 +58,8 @@ static void test_pod(void **state)
     assert_true(web->oom_killed_unix_ms == INT64_C(1795982017000));
     assert_string_equal(side->id, "");
     assert_int_equal(side->request_mcpu, 0);
+    assert_string_equal(pod.static_uid, "");
+    assert_int_equal(pod.n_ephemeral, 0);
     kw_pod_clear(&pod);
 }
 

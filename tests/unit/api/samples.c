@@ -129,6 +129,9 @@ struct kw_pod_record kwt_pod_record(uint64_t *state)
         .id = owned(state, 200),
         .name = owned(state, 60),
         .namespace_ = owned(state, 30),
+        .owner_kind = owned(state, 20),
+        .owner_name = owned(state, 60),
+        .qos = (enum kw_qos)(kwt_random(state) % KW_QOS__MAX),
         .runtime = owned(state, 10),
         .cgroup = owned(state, 4095),
         .epoch = number(state),
@@ -157,8 +160,17 @@ struct kw_pod_record kwt_pod_record(uint64_t *state)
                                                             .name = owned(state, 60),
                                                             .cpu_ns = number(state),
                                                             .active_uj = number(state),
-                                                            .memory_bytes = number(state)};
+                                                            .memory_bytes = number(state),
+                                                            .request_mcpu = number(state),
+                                                            .request_bytes = number(state),
+                                                            .limit_mcpu = number(state),
+                                                            .limit_bytes = number(state)};
     }
+    record.labels.items = calloc(1, sizeof(*record.labels.items));
+    if (record.labels.items == NULL)
+        abort();
+    record.labels.items[record.labels.n++] =
+        (struct kw_label_pair){.key = owned(state, 60), .value = owned(state, 60)};
     return record;
 }
 
