@@ -7,13 +7,6 @@ import sys
 from scenario import World, check, run, wait_for
 
 
-def deployment(world: World, name: str) -> None:
-    template = world.manifest(name, cpu="600m", memory="64Mi", args=["100"])
-    world.cluster.request("POST", f"/apis/apps/v1/namespaces/{world.namespace}/deployments", {
-        "metadata": {"name": name}, "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": {
-            "metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"]}}})
-
-
 def vpa(world: World, name: str, recommenders: list) -> str:
     path = f"/apis/autoscaling.k8s.io/v1/namespaces/{world.namespace}/verticalpodautoscalers"
     world.cluster.request("POST", path, {
@@ -42,7 +35,7 @@ def cpu_shares(folder: pathlib.Path) -> int:
 
 def test(world: World) -> None:
     for name, recommenders in (("ours", [{"name": "kwatt"}]), ("theirs", [])):
-        deployment(world, name)
+        world.deployment(name, cpu="600m", memory="64Mi", args=["100"])
         before = wait_for(f"the pod of {name}", lambda app=name: pod_of(world, app))
         world.running(before["metadata"]["name"])
     before = pod_of(world, "ours")

@@ -82,6 +82,13 @@ class World:
         self.cluster.request("POST", self.pods, self.manifest(name, **more))
         return self.running(name)
 
+    def deployment(self, name: str, **more) -> None:
+        """Creates a deployment of one such pod; does not wait."""
+        template = self.manifest(name, **more)
+        self.cluster.request("POST", f"/apis/apps/v1/namespaces/{self.namespace}/deployments", {
+            "metadata": {"name": name}, "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": {
+                "metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"]}}})
+
     def get(self, name: str) -> dict:
         return self.cluster.request("GET", f"{self.pods}/{name}")
 
