@@ -195,18 +195,24 @@ int agent_pod_directory_decode(const struct agent_pod_directory *directory, cons
 
 /* ------------------------------------------------------------------ content */
 
-static uint64_t add_bytes(uint64_t hash, const void *bytes, size_t n)
+static uint64_t add_byte(uint64_t hash, uint8_t byte)
 {
-    const uint8_t *at = bytes;
-
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-    return hash;
+    return (hash ^ byte) * UINT64_C(0x100000001b3); /* FNV-1a */
 }
 
+/** With its end, so that "ab" "c" is not "a" "bc". */
 static uint64_t add_text(uint64_t hash, const char *text)
 {
-    return add_bytes(hash, text, strlen(text) + 1);
+    for (; *text != '\0'; text++)
+        hash = add_byte(hash, (uint8_t)*text);
+    return add_byte(hash, 0);
+}
+
+static uint64_t add_number(uint64_t hash, uint64_t number)
+{
+    for (unsigned shift = 0; shift < 64; shift += 8)
+        hash = add_byte(hash, (uint8_t)(number >> shift));
+    return hash;
 }
 
 static uint64_t print_of(const struct kw_pod *pod)
@@ -224,12 +230,13 @@ static uint64_t print_of(const struct kw_pod *pod)
     }
     for (size_t i = 0; i < pod->n_containers + pod->n_ephemeral; i++) {
         const struct kw_pod_container *container = &pod->containers[i];
-        const uint64_t numbers[] = {container->request_mcpu, container->request_bytes,
-                                    container->limit_mcpu, container->limit_bytes};
         hash = add_text(hash, container->name);
         hash = add_text(hash, container->id);
         hash = add_text(hash, container->former_id);
-        hash = add_bytes(hash, numbers, sizeof(numbers));
+        hash = add_number(hash, container->request_mcpu);
+        hash = add_number(hash, container->request_bytes);
+        hash = add_number(hash, container->limit_mcpu);
+        hash = add_number(hash, container->limit_bytes);
     }
     return hash;
 }
