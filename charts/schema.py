@@ -17,7 +17,8 @@ SCHEMA = pathlib.Path(__file__).resolve().parent / "kwatt/values.schema.json"
 REDIS = {f"redis.{key}" for key in ("url", "user", "passwordFile", "caFile", "certFile", "keyFile", "serverName", "sentinelUser",
                                     "sentinelPasswordFile")}
 PROGRAMS = {    # program, and keys that the chart sets
-    "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "sysfs", "procfs", "kubeconfig", "kubelet.address", "kubelet.tokenFile"}),
+    "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "sysfs", "procfs", "kubeconfig", "kubelet.address",
+                                              "kubelet.tokenFile"}),
     "extender": ("extender/kwatt-extender", REDIS | {"listen", "ownNamespace"}),
     "recommender": ("vpa-recommender/kwatt-vpa-recommender",
                     REDIS | {"listen", "kubernetes"}),
