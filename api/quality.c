@@ -17,6 +17,9 @@ const char *const kw_quality_names[] = {
     [KW_QUALITY_IMPLAUSIBLE] = "implausible-dropped",
     [KW_QUALITY_NO_COUNTERS] = "no-counters",
     [KW_QUALITY_OVERFLOW] = "overflow-key-used",
+    [KW_QUALITY_INTEGRATED] = "integrated",
+    [KW_QUALITY_INCOMPLETE] = "incomplete",
+    [KW_QUALITY_DOUBTFUL] = "doubtful",
 };
 _Static_assert(sizeof(kw_quality_names) / sizeof(kw_quality_names[0]) == KW_QUALITY__MAX,
                "a quality has no name");
