@@ -23,6 +23,7 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 
+#include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/file.h"
@@ -65,7 +66,8 @@ struct agent {
     struct agent_publisher *publisher;
     struct agent_exporter *exporter;
     uint64_t published_ns;
-    bool accounting_failed, meter_failed, meter_frozen; /* said */
+    bool accounting_failed, meter_failed, meter_frozen, meters_doubtful; /* said */
+    size_t meter_left_out;                                               /* said */
 };
 
 /** Says once that a part failed, and once that it works again. */
@@ -92,6 +94,16 @@ static void log_notes(struct agent *agent, const struct agent_sample_notes *note
     say_state(agent, &agent->meter_frozen, notes->meter_frozen ? -ENODATA : 0,
               "a counter of the meter stands still; its energy is missing meanwhile",
               "all counters of the meter move again");
+    if (notes->meter_left_out != agent->meter_left_out) {
+        agent->meter_left_out = notes->meter_left_out;
+        kw_log_warn(agent->log,
+                    "the machine shows more energy domains than can be held; the energy of those "
+                    "left out is not counted",
+                    kw_u64("left_out", notes->meter_left_out));
+    }
+    say_state(agent, &agent->meters_doubtful, notes->meter_doubtful ? -EBADMSG : 0,
+              "meters contradict each other; one of them is wrong",
+              "meters no longer contradict each other");
     if (notes->meter_changed)
         kw_log_warn(agent->log, "another meter from now on",
                     kw_str("meter", agent_metering_ops(agent->metering)->name));
@@ -269,17 +281,16 @@ static int open_meter(struct agent *agent, struct kw_err *err)
         .idle_mw = (uint64_t)(options->idle_w * 1000),
         .full_mw = (uint64_t)(options->full_w * 1000),
     };
-    const struct agent_meter_reason *reasons = NULL;
     int rc = agent_metering_new(options->meter == 0 ? NULL : agent_meter_choices[options->meter],
                                 &conf, &agent->metering, err);
 
-    if (rc < 0)
-        return rc;
-    size_t n = agent_metering_reasons(agent->metering, &reasons);
-    for (size_t i = 0; i < n; i++)
-        kw_log_info(agent->log, "meter not usable", kw_str("meter", reasons[i].meter),
-                    kw_str("cause", reasons[i].text));
-    return 0;
+    if (rc == 0) {
+        struct kw_buf all = {0};
+        agent_metering_explain(agent->metering, &all);
+        kw_log_info(agent->log, "meters", kw_str("all", all.data));
+        kw_buf_free(&all);
+    }
+    return rc;
 }
 
 /** Everything that may need privileges. */

@@ -14,6 +14,9 @@
 #include "node-agent/meter.h"
 #include "node-agent/roots.h"
 
+/* A machine of four sockets with memory and a platform shows nine. */
+#define CHECK_DOMAINS 12
+
 /** One line; tabs and line ends inside the texts become blanks. An error's remedy follows its first
  * "; ". */
 static void line(FILE *out, const char *state, const char *item, const char *text)
@@ -96,6 +99,50 @@ static void check_counters(FILE *out)
     }
 }
 
+/** Domains as a text: how many, and the first of them by name and physical package. */
+static void list_domains(const struct agent_domain *domains, size_t n, const char *note, char *out,
+                         size_t size)
+{
+    size_t shown = n < CHECK_DOMAINS ? n : CHECK_DOMAINS;
+    int used = snprintf(out, size, "%zu domains:", n);
+
+    for (size_t k = 0; k < shown && used > 0 && (size_t)used < size; k++)
+        used += snprintf(out + used, size - (size_t)used, " %s/%u", domains[k].name,
+                         domains[k].package_id);
+    if (n > shown && used > 0 && (size_t)used < size)
+        used += snprintf(out + used, size - (size_t)used, " and %zu more", n - shown);
+    if (used > 0 && (size_t)used < size)
+        (void)snprintf(out + used, size - (size_t)used, ", %s", note);
+}
+
+/** Opens a meter and says what it shows. @return whether it opened. */
+static bool check_meter(const struct agent_meter_conf *conf, const struct agent_meter_ops *ops,
+                        const char *kind, const char *note, FILE *out)
+{
+    const struct agent_domain *domains = NULL;
+    char item[64], text[1024];
+    struct kw_err err = {0};
+    void *self = NULL;
+
+    (void)snprintf(item, sizeof(item), "%s-%s", kind, ops->name);
+    if (ops->open(conf, &self, &err) < 0) {
+        line(out, "missing", item, err.text);
+        return false;
+    }
+    size_t n = ops->domains(self, &domains);
+    size_t left_out = ops->left_out != NULL ? ops->left_out(self) : 0;
+    list_domains(domains, n, note, text, sizeof(text));
+    if (left_out > 0) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof(text) - used,
+                       ", and %zu that there is no room for; their energy is not counted",
+                       left_out);
+    }
+    line(out, left_out > 0 ? "degraded" : "ok", item, text);
+    ops->close(&self);
+    return true;
+}
+
 static void check_meters(const struct agent_options *options, const struct agent_topology *topology,
                          const struct agent_roots *roots, FILE *out)
 {
@@ -105,32 +152,37 @@ static void check_meters(const struct agent_options *options, const struct agent
         .idle_mw = (uint64_t)(options->idle_w * 1000),
         .full_mw = (uint64_t)(options->full_w * 1000),
     };
-    bool metered = false;
+    const char *asked = options->meter == 0 ? NULL : agent_meter_choices[options->meter];
+    const char *used = NULL;
 
     for (size_t i = 0; agent_meters[i] != NULL; i++) {
         const struct agent_meter_ops *ops = agent_meters[i];
-        char item[64], text[512];
-        struct kw_err err = {0};
-        void *self = NULL;
+        bool candidate =
+            asked != NULL ? strcmp(asked, ops->name) == 0 : used == NULL && !ops->on_request;
+        char item[64], note[96];
         (void)snprintf(item, sizeof(item), "meter-%s", ops->name);
-        if (ops->open(&conf, &self, &err) < 0) {
-            line(out, "missing", item, err.text);
-            continue;
-        }
-        const struct agent_domain *domains = NULL;
-        size_t n = ops->domains(self, &domains);
-        int used = snprintf(text, sizeof(text), "%zu domains:", n);
-        for (size_t k = 0; k < n && used > 0 && (size_t)used < sizeof(text); k++)
-            used += snprintf(text + used, sizeof(text) - (size_t)used, " %s/%u", domains[k].name,
-                             domains[k].package_id);
-        if (ops->estimated && !metered)
-            line(out, "degraded", item,
-                 "watts are estimated from the CPU's class; use a machine that shows a meter");
+        if (candidate)
+            (void)snprintf(note, sizeof(note), "in use");
+        else if (asked != NULL)
+            (void)snprintf(note, sizeof(note), "not asked for");
         else
-            line(out, "ok", item, text);
-        metered = metered || !ops->estimated;
-        ops->close(&self);
+            (void)snprintf(note, sizeof(note), "not needed: %s is preferred", used);
+        if (ops->on_request && !candidate) {
+            (void)snprintf(note, sizeof(note),
+                           "not tried: only where it is asked for by --meter %s", ops->name);
+            line(out, "ok", item, note);
+        } else if (ops->estimated && candidate) {
+            line(out, "degraded", item,
+                 "watts are estimated from the CPU's class, in use; use a machine that shows a "
+                 "meter");
+            used = ops->name;
+        } else if (check_meter(&conf, ops, "meter", note, out) && candidate) {
+            used = ops->name;
+        }
     }
+    for (size_t i = 0; agent_platform_meters[i] != NULL; i++)
+        (void)check_meter(&conf, agent_platform_meters[i], "platform",
+                          "published beside the packages", out);
 }
 
 static void check_redis(const struct agent_options *options, FILE *out)

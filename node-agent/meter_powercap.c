@@ -6,17 +6,17 @@
  * vanish with its last CPU and appear again with it, on other inodes.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/file.h"
-#include "common/num.h"
+#include "node-agent/domain.h"
 #include "node-agent/powercap_zones.h"
 
 struct powercap {
@@ -26,6 +26,7 @@ struct powercap {
     struct agent_domain *domains; /* zones.n */
     int *fds;                     /* zones.n; negative: -errno of the opening */
     bool failed;                  /* a zone failed since the last scan */
+    bool renamed;                 /* files may be replaced: they are not the kernel's */
 };
 
 static void drop_zones(struct powercap *powercap)
@@ -52,8 +53,7 @@ static void powercap_close(void **self)
     free(powercap);
 }
 
-/** Opens the counter of a zone. Not blocking: a tree of fixtures may hold anything, pipes too.
- * @return its descriptor or -errno. */
+/** @return its descriptor or -errno. */
 static int open_counter(const struct powercap *powercap, size_t i)
 {
     char path[PATH_MAX];
@@ -61,8 +61,7 @@ static int open_counter(const struct powercap *powercap, size_t i)
     if ((size_t)snprintf(path, sizeof(path), "%s/class/powercap/%s/energy_uj", powercap->sysfs_root,
                          powercap->zones.items[i].dir) >= sizeof(path))
         return -ENAMETOOLONG;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    return fd >= 0 ? fd : -errno;
+    return agent_domain_open_file(path);
 }
 
 /** Takes ownership of `zones`. @return 0 or -ENOMEM. */
@@ -80,33 +79,27 @@ static int take_zones(struct powercap *powercap, struct agent_zones *zones)
         drop_zones(powercap);
         return -ENOMEM;
     }
-    powercap->failed = false;
+    powercap->failed = powercap->renamed = false;
     for (size_t i = 0; i < n; i++) {
         powercap->domains[i] = powercap->zones.items[i].domain;
         powercap->fds[i] = open_counter(powercap, i);
         powercap->failed = powercap->failed || powercap->fds[i] < 0;
+        struct statfs files;
+        if (powercap->fds[i] >= 0 &&
+            (fstatfs(powercap->fds[i], &files) < 0 || files.f_type != SYSFS_MAGIC))
+            powercap->renamed = true;
     }
     return 0;
 }
 
 static int read_counter(int fd, const struct agent_zone *zone, uint64_t *ret_uj)
 {
-    char text[32];
     uint64_t value = 0;
+    int rc = agent_domain_read_number(fd, &value);
 
-    if (fd < 0)
-        return fd;
-    ssize_t len = kw_file_pread(fd, text, sizeof(text));
-    if (len < 0)
-        return (int)len;
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0)
-        return -ENODATA;
-    if (kw_parse_u64_span(text, digits, 0, UINT64_MAX, &value) < 0 ||
-        text[digits + strspn(text + digits, " \r\n")] != '\0')
-        return -EBADMSG;
-    *ret_uj = (uint64_t)((unsigned __int128)value * zone->scale_num / zone->scale_den);
-    return 0;
+    if (rc == 0)
+        *ret_uj = (uint64_t)((unsigned __int128)value * zone->scale_num / zone->scale_den);
+    return rc;
 }
 
 /** Why no CPU zone can be read, and what would help. */
@@ -196,7 +189,8 @@ static void follow_rename(struct powercap *powercap, size_t i)
 {
     struct stat info;
 
-    if (powercap->fds[i] < 0 || fstat(powercap->fds[i], &info) < 0 || info.st_nlink > 0)
+    if (!powercap->renamed || powercap->fds[i] < 0 || fstat(powercap->fds[i], &info) < 0 ||
+        info.st_nlink > 0)
         return;
     (void)close(powercap->fds[i]);
     powercap->fds[i] = open_counter(powercap, i);
@@ -230,9 +224,7 @@ static bool same_zones(const struct agent_zones *a, const struct agent_zones *b)
     if (a->n != b->n)
         return false;
     for (size_t i = 0; i < a->n; i++) {
-        const struct agent_domain *x = &a->items[i].domain, *y = &b->items[i].domain;
-        if (strcmp(x->path, y->path) != 0 || strcmp(x->name, y->name) != 0 ||
-            x->package != y->package || x->range_uj != y->range_uj || x->max_mw != y->max_mw)
+        if (!agent_domain_same(&a->items[i].domain, &b->items[i].domain))
             return false;
     }
     return true;
@@ -248,12 +240,20 @@ static bool powercap_rescan(void *self)
      * nothing */
     if (rc < 0 && rc != -ENOENT)
         return false;
+    powercap->zones.left_out = zones.left_out;
     if (!powercap->failed && same_zones(&powercap->zones, &zones)) {
         agent_zones_free(&zones);
         return false;
     }
     (void)take_zones(powercap, &zones);
     return true;
+}
+
+static size_t powercap_left_out(const void *self)
+{
+    const struct powercap *powercap = self;
+
+    return powercap->zones.left_out;
 }
 
 const struct agent_meter_ops agent_meter_powercap = {
@@ -263,5 +263,6 @@ const struct agent_meter_ops agent_meter_powercap = {
     .domains = powercap_domains,
     .read = powercap_read,
     .rescan = powercap_rescan,
+    .left_out = powercap_left_out,
     .close = powercap_close,
 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters are remembered by path and name, and found again when the meter lists its domains anew.
- * A zone that goes away and comes back (the last CPU of its package was taken offline, its module
- * was loaded again) goes on from where it was: the hardware counted meanwhile. Where it did not,
- * the counter's own rules say reset.
- *
- * After an error, and every RESCAN_NS, the meter looks for zones again. Where the operator left the
+ * After an error, and every RESCAN_NS, meters look for zones again. Where the operator left the
  * choice free, the same rhythm tries the meters that are preferred to the one in use (a kernel
- * module may be loaded later) and moves on to the next one where no zone is left. The energy of one
- * window is the price of a change, and the sample says which meter it comes from.
+ * module may be loaded later) and moves on to the next one where no zone is left, or where no
+ * package has counted for LEAVE_NS: some kernels list a meter that does not work. Such a meter is
+ * not tried again for DISTRUST_NS. The energy of one window is the price of a change, and the
+ * sample says which meter it comes from.
+ *
+ * Platform power is the best of what platform meters and the CPU meter (psys) show; the others are
+ * read all the same, and take its place when it goes silent.
  */
 #include "node-agent/metering.h"
 
@@ -20,11 +20,13 @@
 #include "api/quality.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "node-agent/counter.h"
+#include "node-agent/doubt.h"
+#include "node-agent/source.h"
 
 /* Zones come and go with CPU hotplug and module loads: rarely, and a scan reads a few files per
  * zone. */
-#define RESCAN_NS (60 * KW_NS_PER_S)
+#define RESCAN_NS     (60 * KW_NS_PER_S)
+#define ERROR_WAIT_NS KW_NS_PER_S
 
 /* A counter may stand still in one window by chance (1 J steps, readings once a second); not in
  * three, over three seconds, while others move. */
@@ -35,171 +37,211 @@
  */
 #define FROZEN_ALONE_NS  (10 * KW_NS_PER_S)
 
-#define METERS_MAX 8
+/* A meter of which no package counts for so long, in so many windows, is left for the next one; it
+ * may have been repaired after so much longer. */
+#define LEAVE_NS      (30 * KW_NS_PER_S)
+#define LEAVE_WINDOWS 10
+#define DISTRUST_NS   (600 * KW_NS_PER_S)
 
-/* A zone that was ever listed. */
-struct zone_memory {
-    char path[256];
-    char name[64];
-    struct agent_counter counter;
-    uint64_t moved_ns; /* of the caller's clock: when the counter was last seen to move */
-    bool listed;       /* now */
+/* A platform reading older than this is the past. */
+#define PLATFORM_OLD_NS (30 * KW_NS_PER_S)
+
+#define METERS_MAX    12
+#define PLATFORMS_MAX 4
+
+/* Windows may be short, and some counters count whole joules: platform power is a mean over so
+ * long. */
+#define PLATFORM_MEAN_NS KW_NS_PER_S
+
+/* Power of the whole machine as one meter shows it. */
+struct platform {
+    uint64_t mw, t_ns;       /* t_ns 0: nothing yet */
+    uint64_t sum_uj, sum_ns; /* towards the next mean */
+    char source[64];
 };
 
 struct agent_metering {
     bool free_choice;
     struct agent_meter_conf conf;
-    char *sysfs_root;
+    char *sysfs_root, *dev_root;
     struct agent_topology topology;
-    size_t index; /* of the meter in use, in agent_meters */
-    void *meter;
-    size_t n;
-    const struct agent_domain *domains;
-    size_t *memory_of;              /* n: each domain's memory */
-    struct agent_reading *readings; /* n */
-    size_t n_memories;
-    struct zone_memory *memories;
-    bool laid_out; /* the arrays above fit the meter's domains */
-    uint64_t next_scan_ns;
-    uint64_t platform_mw, platform_t_ns;
-    char platform_source[64];
-    struct agent_meter_reason reasons[METERS_MAX];
-    size_t n_reasons;
+    size_t index; /* of the meter in use, in conf.meters */
+    struct agent_source *source;
+    uint64_t next_scan_ns, error_wait_ns;
+    uint64_t counted_ns; /* when a package last counted */
+    unsigned dead_windows;
+    uint64_t distrust_until_ns[METERS_MAX];
+    struct agent_source *platforms[PLATFORMS_MAX]; /* as conf.platforms; NULL: did not open */
+    struct platform shown[PLATFORMS_MAX + 1];      /* theirs, then the CPU meter's own */
+    struct agent_doubt doubt;
+    struct agent_meter_reason reasons[METERS_MAX + PLATFORMS_MAX];
+    size_t n_meters, n_platforms;
     bool changed;
 };
 
 const struct agent_meter_ops *agent_metering_ops(const struct agent_metering *metering)
 {
-    return agent_meters[metering->index];
+    return metering->conf.meters[metering->index];
 }
 
 size_t agent_metering_reasons(const struct agent_metering *metering,
                               const struct agent_meter_reason **ret)
 {
     *ret = metering->reasons;
-    return metering->n_reasons;
+    return metering->n_meters + metering->n_platforms;
 }
 
-/** The memory of a domain, made where there is none; there must be room. */
-static size_t remember(struct agent_metering *metering, const struct agent_domain *domain)
+void agent_metering_explain(const struct agent_metering *metering, struct kw_buf *out)
 {
-    size_t i = 0;
+    const struct agent_domain *unused = NULL;
 
-    while (i < metering->n_memories && (strcmp(metering->memories[i].path, domain->path) != 0 ||
-                                        strcmp(metering->memories[i].name, domain->name) != 0))
-        i++;
-    if (i == metering->n_memories) {
-        struct zone_memory *memory = &metering->memories[metering->n_memories++];
-        *memory = (struct zone_memory){0};
-        (void)snprintf(memory->path, sizeof(memory->path), "%s", domain->path);
-        (void)snprintf(memory->name, sizeof(memory->name), "%s", domain->name);
+    for (size_t i = 0; i < metering->n_meters + metering->n_platforms; i++) {
+        const char *name = metering->reasons[i].meter, *text = metering->reasons[i].text;
+        size_t len = strlen(name);
+        if (strncmp(text, name, len) == 0 && text[len] == ':') /* causes begin with it */
+            text += len + 2;
+        (void)kw_buf_addf(out, "%s%s: %s", i > 0 ? " | " : "", name, text);
+        if (i == metering->index)
+            (void)kw_buf_addf(out, ", %zu domains",
+                              agent_source_domains(metering->source, &unused));
     }
-    metering->memories[i].listed = true;
-    return i;
 }
 
-/** Lays counters and readings beside the domains that the meter now has. @return 0 or -ENOMEM (then
- * the meter must not be read). */
-static int take_domains(struct agent_metering *metering)
+static void set_reason(struct agent_meter_reason *reason, bool used, const char *text)
 {
-    const struct agent_domain *domains = NULL;
-    size_t n = agent_metering_ops(metering)->domains(metering->meter, &domains);
-    struct agent_reading *readings = calloc(n + 1, sizeof(*readings));
-    size_t *memory_of = calloc(n + 1, sizeof(*memory_of));
-    struct zone_memory *memories =
-        reallocarray(metering->memories, metering->n_memories + n + 1, sizeof(*memories));
-
-    metering->laid_out = false;
-    metering->n = 0;
-    if (memories != NULL)
-        metering->memories = memories;
-    if (readings == NULL || memory_of == NULL || memories == NULL) {
-        free(readings);
-        free(memory_of);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < metering->n_memories; i++)
-        memories[i].listed = false;
-    for (size_t i = 0; i < n; i++)
-        memory_of[i] = remember(metering, &domains[i]);
-    free(metering->readings);
-    free(metering->memory_of);
-    metering->readings = readings;
-    metering->memory_of = memory_of;
-    metering->domains = domains;
-    metering->n = n;
-    metering->laid_out = true;
-    return 0;
+    reason->used = used;
+    (void)snprintf(reason->text, sizeof(reason->text), "%.300s", text);
 }
 
-static struct agent_counter *counter_of(const struct agent_metering *metering, size_t i)
-{
-    return &metering->memories[metering->memory_of[i]].counter;
-}
-
-/** Opens agent_meters[index] in place of the meter in use. @return 0 or its error, with the present
+/** Opens conf.meters[index] in place of the meter in use. @return 0 or its error, with the present
  * one untouched. */
 static int use_meter(struct agent_metering *metering, size_t index, struct kw_err *err)
 {
-    void *meter = NULL;
-    int rc = agent_meters[index]->open(&metering->conf, &meter, err);
+    struct agent_source *source = NULL;
+    int rc = agent_source_open(metering->conf.meters[index], &metering->conf, &source, err);
 
     if (rc < 0)
         return rc;
-    if (metering->meter != NULL)
-        agent_metering_ops(metering)->close(&metering->meter);
-    metering->meter = meter;
+    /* nothing of the old meter's counters means anything here */
+    agent_source_close(&metering->source);
+    metering->source = source;
     metering->index = index;
-    metering->n_memories = 0; /* nothing of the old meter's counters means anything here */
-    metering->platform_t_ns = 0;
+    metering->shown[PLATFORMS_MAX] = (struct platform){0};
+    metering->counted_ns = 0;
+    metering->dead_windows = 0;
     metering->changed = true;
-    return take_domains(metering);
+    set_reason(&metering->reasons[index], true, "in use");
+    for (size_t i = index + 1; i < metering->n_meters; i++) {
+        char text[128];
+        (void)snprintf(text, sizeof(text),
+                       metering->free_choice ? "not needed: %s is preferred"
+                                             : "not asked for: --meter %s",
+                       metering->conf.meters[index]->name);
+        set_reason(&metering->reasons[i], false, text);
+    }
+    return 0;
 }
 
-static void note_reason(struct agent_metering *metering, size_t index, const struct kw_err *err)
+/** Tries a meter that nobody asked for by name. @return 0 or -errno, with the reason noted. */
+static int try_meter(struct agent_metering *metering, size_t index)
 {
-    if (metering->n_reasons == METERS_MAX)
-        return;
-    struct agent_meter_reason *reason = &metering->reasons[metering->n_reasons++];
-    reason->meter = agent_meters[index]->name;
-    (void)snprintf(reason->text, sizeof(reason->text), "%.300s", err->text);
+    struct kw_err cause = {0};
+
+    if (metering->conf.meters[index]->on_request) {
+        (void)kw_err_set(&cause, -EPERM, "only used where it is asked for by name; --meter %s",
+                         metering->conf.meters[index]->name);
+    } else {
+        (void)use_meter(metering, index, &cause);
+    }
+    if (cause.code != 0)
+        set_reason(&metering->reasons[index], false, cause.text);
+    return cause.code;
+}
+
+/** Opens the first meter that works, or the one asked for. */
+static int choose(struct agent_metering *metering, const char *meter, struct kw_err *err)
+{
+    int rc = -EINVAL;
+
+    for (size_t i = 0; i < metering->n_meters && rc < 0; i++) {
+        struct kw_err cause = {0};
+        if (meter == NULL) {
+            rc = try_meter(metering, i);
+            (void)kw_err_set(err, rc, "%s", metering->reasons[i].text);
+            continue;
+        }
+        if (strcmp(meter, metering->conf.meters[i]->name) != 0) {
+            (void)snprintf(cause.text, sizeof(cause.text), "not asked for: --meter %s", meter);
+            set_reason(&metering->reasons[i], false, cause.text);
+            continue;
+        }
+        rc = use_meter(metering, i, &cause);
+        if (rc < 0)
+            return kw_err_set(err, rc, "%s", cause.text);
+    }
+    if (rc == -EINVAL && meter != NULL)
+        return kw_err_set(err, rc, "no meter is called %s", meter);
+    return rc;
+}
+
+static void open_platforms(struct agent_metering *metering)
+{
+    for (size_t i = 0; i < metering->n_platforms; i++) {
+        struct agent_meter_reason *reason = &metering->reasons[metering->n_meters + i];
+        struct kw_err cause = {0};
+        if (metering->platforms[i] != NULL)
+            continue;
+        if (agent_source_open(metering->conf.platforms[i], &metering->conf, &metering->platforms[i],
+                              &cause) < 0)
+            set_reason(reason, false, cause.text);
+        else
+            set_reason(reason, true, "in use");
+    }
+}
+
+/** Copies what outlives the caller's settings. @return 0 or -ENOMEM. */
+static int take_conf(struct agent_metering *metering, const struct agent_meter_conf *conf)
+{
+    metering->conf = *conf;
+    metering->topology = *conf->topology;
+    metering->conf.topology = &metering->topology;
+    metering->sysfs_root = strdup(conf->sysfs_root);
+    metering->dev_root = strdup(conf->dev_root != NULL ? conf->dev_root : "/dev");
+    metering->conf.sysfs_root = metering->sysfs_root;
+    metering->conf.dev_root = metering->dev_root;
+    if (conf->meters == NULL)
+        metering->conf.meters = agent_meters;
+    if (conf->platforms == NULL)
+        metering->conf.platforms = agent_platform_meters;
+    while (metering->n_meters < METERS_MAX && metering->conf.meters[metering->n_meters] != NULL) {
+        metering->reasons[metering->n_meters].meter =
+            metering->conf.meters[metering->n_meters]->name;
+        metering->n_meters++;
+    }
+    while (metering->n_platforms < PLATFORMS_MAX &&
+           metering->conf.platforms[metering->n_platforms] != NULL) {
+        metering->reasons[metering->n_meters + metering->n_platforms].meter =
+            metering->conf.platforms[metering->n_platforms]->name;
+        metering->n_platforms++;
+    }
+    return metering->sysfs_root != NULL && metering->dev_root != NULL ? 0 : -ENOMEM;
 }
 
 int agent_metering_new(const char *meter, const struct agent_meter_conf *conf,
                        struct agent_metering **ret, struct kw_err *err)
 {
-    struct agent_metering *metering = calloc(1, sizeof(*metering));
-    int rc = -EINVAL;
+    kw_cleanup(agent_metering_free) struct agent_metering *metering = calloc(1, sizeof(*metering));
 
-    if (metering == NULL)
+    if (metering == NULL || take_conf(metering, conf) < 0)
         return kw_err_set(err, -ENOMEM, "meter: out of memory");
-    metering->conf = *conf;
-    metering->topology = *conf->topology;
-    metering->conf.topology = &metering->topology;
-    metering->sysfs_root = strdup(conf->sysfs_root);
-    metering->conf.sysfs_root = metering->sysfs_root;
     metering->free_choice = meter == NULL;
-    if (metering->sysfs_root == NULL) {
-        agent_metering_free(&metering);
-        return kw_err_set(err, -ENOMEM, "meter: out of memory");
-    }
-    (void)kw_err_set(err, rc, "no meter is called %s", meter != NULL ? meter : "auto");
-    for (size_t i = 0; agent_meters[i] != NULL && rc < 0; i++) {
-        struct kw_err cause = {0};
-        if (meter != NULL && strcmp(meter, agent_meters[i]->name) != 0)
-            continue;
-        rc = use_meter(metering, i, &cause);
-        if (rc < 0) {
-            note_reason(metering, i, &cause);
-            (void)kw_err_set(err, rc, "%s", cause.text);
-        }
-    }
-    if (rc < 0) {
-        agent_metering_free(&metering);
+    metering->error_wait_ns = ERROR_WAIT_NS;
+    int rc = choose(metering, meter, err);
+    if (rc < 0)
         return rc;
-    }
+    open_platforms(metering);
     metering->changed = false;
-    *ret = metering;
+    *ret = KW_TAKE_PTR(metering);
     return 0;
 }
 
@@ -209,152 +251,241 @@ void agent_metering_free(struct agent_metering **metering)
 
     if (owned == NULL)
         return;
-    if (owned->meter != NULL)
-        agent_metering_ops(owned)->close(&owned->meter);
+    agent_source_close(&owned->source);
+    for (size_t i = 0; i < PLATFORMS_MAX; i++)
+        agent_source_close(&owned->platforms[i]);
     free(owned->sysfs_root);
-    free(owned->readings);
-    free(owned->memory_of);
-    free(owned->memories);
+    free(owned->dev_root);
     free(owned);
 }
 
-/** Takes one domain's reading into its slot. @return whether its counter moved. */
-static bool take_reading(struct agent_metering *metering, size_t i, uint64_t slept_ns,
-                         struct agent_metering_window *ret)
+/** Takes the power of a window of all platform domains of a meter: several roots of one machine add
+ * up, and a sum of some of them would be too little. @param name NULL: the domain's. */
+static void take_platform(struct platform *shown, const char *name,
+                          const struct agent_source_step *steps, size_t n)
 {
-    const struct agent_domain *domain = &metering->domains[i];
-    const struct agent_reading *reading = &metering->readings[i];
-    struct agent_counter_limits limits = {.modulus_uj = domain->range_uj, .max_mw = domain->max_mw};
-    struct agent_counter_step step = {0};
-    bool platform = domain->kind == AGENT_DOMAIN_PLATFORM;
+    uint64_t uj = 0, ns = 0, t_ns = 0;
 
-    if (reading->error != 0)
-        agent_counter_miss(counter_of(metering, i), slept_ns);
-    else
-        agent_counter_take(counter_of(metering, i), &limits, reading->counter_uj, reading->t_ns,
-                           slept_ns, &step);
-    if (platform) {
-        if (step.interval_ns == 0 || (step.quality & ~KW_QUALITY_BIT(KW_QUALITY_WRAPPED)) != 0)
-            return false;
-        uint64_t mw = (uint64_t)((unsigned __int128)step.delta_uj * 1000000 / step.interval_ns);
-        /* several roots of one machine add up */
-        metering->platform_mw =
-            metering->platform_t_ns == ret->platform_t_ns ? metering->platform_mw + mw : mw;
-        metering->platform_t_ns = reading->t_ns;
-        ret->platform_t_ns = reading->t_ns;
-        (void)snprintf(metering->platform_source, sizeof(metering->platform_source), "%s",
-                       domain->name);
-        return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct agent_counter_step *window = &steps[i].step;
+        if (steps[i].domain->kind != AGENT_DOMAIN_PLATFORM)
+            continue;
+        if (window->interval_ns == 0 ||
+            (window->quality & ~KW_QUALITY_BIT(KW_QUALITY_WRAPPED)) != 0)
+            return;
+        uj += window->delta_uj;
+        ns = window->interval_ns;
+        t_ns = steps[i].t_ns;
+        (void)snprintf(shown->source, sizeof(shown->source), "%s",
+                       name != NULL ? name : steps[i].domain->name);
     }
+    shown->sum_uj += uj;
+    shown->sum_ns += ns;
+    if (t_ns == 0 || (shown->t_ns != 0 && shown->sum_ns < PLATFORM_MEAN_NS))
+        return;
+    shown->mw = (uint64_t)((unsigned __int128)shown->sum_uj * 1000000 / shown->sum_ns);
+    shown->t_ns = t_ns;
+    shown->sum_uj = shown->sum_ns = 0;
+}
+
+static void take_slot(const struct agent_source_step *step, struct agent_metering_window *ret)
+{
+    const struct agent_domain *domain = step->domain;
     struct agent_slot_window *slot = &ret->slots[agent_slot(domain->package, domain->kind)];
+
     slot->metered = true;
     slot->domain = domain;
     slot->package_id = domain->package_id;
-    slot->delta_uj += step.delta_uj;
-    if (step.interval_ns > slot->interval_ns)
-        slot->interval_ns = step.interval_ns;
+    slot->delta_uj += step->step.delta_uj;
+    if (step->step.interval_ns > slot->interval_ns)
+        slot->interval_ns = step->step.interval_ns;
     if (domain->package + 1 > ret->n_packages)
         ret->n_packages = domain->package + 1;
-    ret->quality |= step.quality;
-    if (reading->error != 0)
+    ret->quality |= step->step.quality;
+    if (step->stale)
         ret->quality |= KW_QUALITY_BIT(KW_QUALITY_STALE);
-    return step.delta_uj > 0;
+    if (domain->integrated)
+        ret->quality |= KW_QUALITY_BIT(KW_QUALITY_INTEGRATED);
 }
 
 /** Whether a counter stands still: a few windows beside another one that moves, or, as a package's,
  * longer than a machine can draw nothing. */
-static bool any_frozen(struct agent_metering *metering, bool any_moved, uint64_t now_ns)
+static bool is_frozen(const struct agent_source_step *step, bool any_moved, uint64_t now_ns)
 {
-    bool frozen = false;
+    uint64_t still_ns = now_ns > step->moved_ns ? now_ns - step->moved_ns : 0;
 
-    for (size_t i = 0; i < metering->n; i++) {
-        struct zone_memory *memory = &metering->memories[metering->memory_of[i]];
-        if (memory->counter.still_windows == 0)
-            memory->moved_ns = now_ns;
-        if (metering->domains[i].kind == AGENT_DOMAIN_PLATFORM || metering->readings[i].error != 0)
+    if (step->error != 0)
+        return false;
+    return (any_moved && step->still_windows >= FROZEN_WINDOWS && still_ns >= FROZEN_BESIDE_NS) ||
+           (step->domain->kind == AGENT_DOMAIN_CPU && still_ns >= FROZEN_ALONE_NS);
+}
+
+static bool in_slot(const struct agent_source_step *step)
+{
+    return step->domain->kind == AGENT_DOMAIN_CPU || step->domain->kind == AGENT_DOMAIN_DRAM;
+}
+
+/** Takes the windows of the CPU meter's domains. @return whether a domain could not be read. */
+static bool take_steps(struct agent_metering *metering, uint64_t now_ns,
+                       struct agent_metering_window *ret)
+{
+    const struct agent_source_step *steps = NULL;
+    size_t n = agent_source_steps(metering->source, &steps);
+    bool any_moved = false, any_error = false, counted = false;
+
+    take_platform(&metering->shown[PLATFORMS_MAX], NULL, steps, n);
+    for (size_t i = 0; i < n; i++) {
+        any_error = any_error || steps[i].error != 0;
+        if (!in_slot(&steps[i]))
             continue;
-        uint64_t still_ns = now_ns > memory->moved_ns ? now_ns - memory->moved_ns : 0;
-        frozen = frozen ||
-                 (any_moved && memory->counter.still_windows >= FROZEN_WINDOWS &&
-                  still_ns >= FROZEN_BESIDE_NS) ||
-                 (metering->domains[i].kind == AGENT_DOMAIN_CPU && still_ns >= FROZEN_ALONE_NS);
+        take_slot(&steps[i], ret);
+        any_moved = any_moved || steps[i].step.delta_uj > 0;
+        counted = counted || (steps[i].domain->kind == AGENT_DOMAIN_CPU && steps[i].error == 0 &&
+                              steps[i].still_windows == 0);
     }
-    return frozen;
+    for (size_t i = 0; i < n; i++) {
+        if (in_slot(&steps[i]) && is_frozen(&steps[i], any_moved, now_ns))
+            ret->quality |= KW_QUALITY_BIT(KW_QUALITY_FROZEN);
+    }
+    if (counted || metering->counted_ns == 0) {
+        metering->counted_ns = now_ns;
+        metering->dead_windows = 0;
+    } else {
+        metering->dead_windows++;
+    }
+    return any_error;
+}
+
+static void read_platforms(struct agent_metering *metering, uint64_t now_ns, uint64_t slept_ns,
+                           struct agent_metering_window *ret)
+{
+    const struct platform *best = NULL;
+
+    for (size_t i = 0; i < metering->n_platforms; i++) {
+        const struct agent_source_step *steps = NULL;
+        if (metering->platforms[i] == NULL)
+            continue;
+        (void)agent_source_read(metering->platforms[i], NULL, now_ns, slept_ns);
+        size_t n = agent_source_steps(metering->platforms[i], &steps);
+        take_platform(&metering->shown[i], metering->conf.platforms[i]->name, steps, n);
+    }
+    for (size_t i = 0; i <= PLATFORMS_MAX; i++) {
+        const struct platform *shown = &metering->shown[i];
+        bool fresh =
+            shown->t_ns != 0 && (now_ns < shown->t_ns || now_ns - shown->t_ns <= PLATFORM_OLD_NS);
+        if (fresh && (best == NULL || best->t_ns == 0))
+            best = shown;
+    }
+    /* what is old is better than nothing, since it says how old it is */
+    for (size_t i = 0; i <= PLATFORMS_MAX && best == NULL; i++) {
+        if (metering->shown[i].t_ns != 0)
+            best = &metering->shown[i];
+    }
+    ret->has_platform = best != NULL;
+    ret->platform_mw = best != NULL ? best->mw : 0;
+    ret->platform_t_ns = best != NULL ? best->t_ns : 0;
+    ret->platform_source = best != NULL ? best->source : "";
+}
+
+/** Whether what is read contradicts itself. An estimate contradicts nothing. */
+static bool is_doubtful(struct agent_metering *metering, const struct agent_metering_window *window,
+                        uint64_t now_ns)
+{
+    struct agent_doubt_window doubt = {.n_packages = window->n_packages,
+                                       .platform_mw = window->platform_mw};
+
+    if (agent_metering_ops(metering)->estimated)
+        return false;
+    for (unsigned p = 0; p < window->n_packages; p++) {
+        doubt.cpu_uj[p] = window->slots[agent_slot(p, AGENT_DOMAIN_CPU)].delta_uj;
+        doubt.dram_uj[p] = window->slots[agent_slot(p, AGENT_DOMAIN_DRAM)].delta_uj;
+    }
+    return agent_doubt_take(&metering->doubt, &doubt, now_ns);
 }
 
 /** Baseline of a meter that was just taken: what it drew before is not ours. */
-static void take_baseline(struct agent_metering *metering)
+static void take_baseline(struct agent_metering *metering, uint64_t now_ns)
 {
-    struct agent_metering_window unused = {0};
-
-    if (!metering->laid_out ||
-        agent_metering_ops(metering)->read(metering->meter, NULL, metering->readings) < 0)
-        return;
-    for (size_t i = 0; i < metering->n; i++)
-        (void)take_reading(metering, i, 0, &unused);
+    (void)agent_source_read(metering->source, NULL, now_ns, 0);
 }
 
-static void look_again(struct agent_metering *metering, uint64_t now_ns)
+/** Looks for zones and for other meters. @param leave the one in use does not count. */
+static void look_again(struct agent_metering *metering, uint64_t now_ns, bool leave)
 {
-    const struct agent_meter_ops *ops = agent_metering_ops(metering);
+    const struct agent_domain *domains = NULL;
     size_t index = metering->index;
 
     metering->next_scan_ns = now_ns + RESCAN_NS;
-    if (ops->rescan != NULL && ops->rescan(metering->meter))
-        (void)take_domains(metering);
+    agent_source_rescan(metering->source);
+    for (size_t i = 0; i < metering->n_platforms; i++) {
+        if (metering->platforms[i] != NULL)
+            agent_source_rescan(metering->platforms[i]);
+    }
+    open_platforms(metering);
     if (!metering->free_choice)
         return;
     for (size_t i = 0; i < index; i++) {
-        if (use_meter(metering, i, NULL) == 0) {
-            take_baseline(metering);
-            return;
+        if (now_ns < metering->distrust_until_ns[i] || try_meter(metering, i) < 0)
+            continue;
+        take_baseline(metering, now_ns);
+        return;
+    }
+    if (!leave && agent_source_domains(metering->source, &domains) > 0)
+        return;
+    for (size_t i = index + 1; i < metering->n_meters; i++) {
+        if (try_meter(metering, i) < 0)
+            continue;
+        if (leave) {
+            metering->distrust_until_ns[index] = now_ns + DISTRUST_NS;
+            set_reason(&metering->reasons[index], false, "it opens, but no package counts");
+        } else {
+            set_reason(&metering->reasons[index], false, "its zones are gone");
         }
+        take_baseline(metering, now_ns);
+        return;
     }
-    for (size_t i = index + 1; metering->laid_out && metering->n == 0 && agent_meters[i] != NULL;
-         i++) {
-        if (use_meter(metering, i, NULL) == 0)
-            take_baseline(metering);
+}
+
+/** An error may mean that zones moved: look soon, and ever more rarely while it lasts. */
+static void scan_after_error(struct agent_metering *metering, bool error, uint64_t now_ns)
+{
+    if (!error) {
+        metering->error_wait_ns = ERROR_WAIT_NS;
+        return;
     }
+    if (metering->next_scan_ns <= now_ns + metering->error_wait_ns)
+        return;
+    metering->next_scan_ns = now_ns + metering->error_wait_ns;
+    metering->error_wait_ns *= 2;
 }
 
 int agent_metering_read(struct agent_metering *metering, const struct agent_meter_load *load,
                         uint64_t now_ns, uint64_t slept_ns, struct agent_metering_window *ret)
 {
-    bool any_moved = false, any_error = false;
+    bool leave = metering->free_choice && metering->dead_windows >= LEAVE_WINDOWS &&
+                 now_ns - metering->counted_ns >= LEAVE_NS &&
+                 !agent_metering_ops(metering)->estimated;
 
     memset(ret, 0, sizeof(*ret));
     if (metering->next_scan_ns == 0)
         metering->next_scan_ns = now_ns + RESCAN_NS;
-    else if (now_ns >= metering->next_scan_ns)
-        look_again(metering, now_ns);
+    else if (now_ns >= metering->next_scan_ns || leave)
+        look_again(metering, now_ns, leave);
     ret->changed = metering->changed;
     metering->changed = false;
 
-    const struct agent_meter_ops *ops = agent_metering_ops(metering);
-    int rc = metering->laid_out ? 0 : take_domains(metering);
-    if (rc == 0)
-        rc = ops->read(metering->meter, load, metering->readings);
-    for (size_t i = 0; i < metering->n_memories; i++) {
-        if (!metering->memories[i].listed)
-            agent_counter_miss(&metering->memories[i].counter, slept_ns);
-    }
-    for (size_t i = 0; i < metering->n; i++) {
-        any_error = any_error || metering->readings[i].error != 0;
-        any_moved = take_reading(metering, i, slept_ns, ret) || any_moved;
-    }
-    if (any_frozen(metering, any_moved, now_ns))
-        ret->quality |= KW_QUALITY_BIT(KW_QUALITY_FROZEN);
+    int rc = agent_source_read(metering->source, load, now_ns, slept_ns);
+    bool any_error = take_steps(metering, now_ns, ret);
+    read_platforms(metering, now_ns, slept_ns, ret);
+    if (is_doubtful(metering, ret, now_ns))
+        ret->quality |= KW_QUALITY_BIT(KW_QUALITY_DOUBTFUL);
+    ret->left_out = agent_source_left_out(metering->source);
+    if (ret->left_out > 0)
+        ret->quality |= KW_QUALITY_BIT(KW_QUALITY_INCOMPLETE);
     if (rc < 0)
         ret->quality |= KW_QUALITY_BIT(KW_QUALITY_STALE);
-    if (ops->estimated)
+    if (agent_metering_ops(metering)->estimated)
         ret->quality |= KW_QUALITY_BIT(KW_QUALITY_ESTIMATED);
-    ret->has_platform = metering->platform_t_ns != 0;
-    ret->platform_mw = metering->platform_mw;
-    ret->platform_t_ns = metering->platform_t_ns;
-    ret->platform_source = metering->platform_source;
-    /* an error may mean that zones moved: look at the next reading, but no more than once a second
-     */
-    if ((any_error || rc < 0) && metering->next_scan_ns > now_ns + KW_NS_PER_S)
-        metering->next_scan_ns = now_ns + KW_NS_PER_S;
+    scan_after_error(metering, any_error || rc < 0, now_ns);
     return rc;
 }

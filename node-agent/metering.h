@@ -5,14 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/err.h"
 #include "node-agent/meter.h"
 
 /*
- * The meter in use and the counters behind it: chooses a meter (the first that opens, or the one
- * asked for), reads it, and turns raw readings into the energy of a window per package and kind.
- * Follows zones that come and go, and, where the choice is free, changes to a better meter that
- * appears and to the next one where the present one vanishes.
+ * The meters in use: chooses one for the CPU packages (the first that opens, or the one asked for),
+ * reads it, and gives the energy of a window per package and kind; beside it, the power of the
+ * whole machine from whatever shows it. Follows zones that come and go, and, where the choice is
+ * free, changes to a better meter that appears and to the next one where the present one vanishes
+ * or no longer counts.
  */
 
 /** Energy slots: CPU and DRAM of each package; the number of a slot is the `domain` of an
@@ -42,12 +44,14 @@ struct agent_metering_window {
     uint64_t platform_mw;
     uint64_t platform_t_ns; /**< CLOCK_MONOTONIC of the reading behind it */
     const char *platform_source;
-    bool changed; /**< another meter than at the last read */
+    size_t left_out; /**< domains the machine shows and there is no room for */
+    bool changed;    /**< another meter than at the last read */
 };
 
-/** Why a meter is not in use. */
+/** Why a meter is not in use, or what a platform meter reads. */
 struct agent_meter_reason {
     const char *meter;
+    bool used;
     char text[320];
 };
 
@@ -64,9 +68,13 @@ void agent_metering_free(struct agent_metering **metering);
 /** The meter in use. */
 const struct agent_meter_ops *agent_metering_ops(const struct agent_metering *metering);
 
-/** Meters that were preferred and did not open, with the cause. @return their number. */
+/** All meters in order of preference, then those of the platform: in use, or why not, as of the
+ * start or the last change. @return their number. */
 size_t agent_metering_reasons(const struct agent_metering *metering,
                               const struct agent_meter_reason **ret);
+
+/** The same as one line: "perf: no power PMU ... | powercap: in use, 3 domains | ...". */
+void agent_metering_explain(const struct agent_metering *metering, struct kw_buf *out);
 
 /**
  * Reads the meter. Allocates only when zones change.

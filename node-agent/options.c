@@ -7,7 +7,8 @@
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
 
-const char *const agent_meter_choices[] = {"auto", "powercap", "model", NULL};
+const char *const agent_meter_choices[] = {"auto",  "perf",        "powercap", "msr",
+                                           "hwmon", "hwmon-power", "model",    NULL};
 const char *const agent_accounting_choices[] = {"auto", "ebpf", "ebpf-raw", "cgroup-files", NULL};
 const char *const agent_attribution_choices[] = {"ratio-cpu", NULL};
 const char *const agent_outside_choices[] = {"system", "absent", NULL};

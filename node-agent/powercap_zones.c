@@ -28,12 +28,7 @@
 #include "common/file.h"
 #include "common/num.h"
 #include "node-agent/counter.h"
-
-/* No package and no package's memory draws more (the largest socket today is rated 600 W and peaks
- * at twice that); whole machines with four such sockets stay below the third. */
-#define CLASS_BOUND_CPU_MW      UINT64_C(1500000)
-#define CLASS_BOUND_DRAM_MW     UINT64_C(500000)
-#define CLASS_BOUND_PLATFORM_MW UINT64_C(10000000)
+#include "node-agent/domain.h"
 
 /* A limit above this is a firmware's way to say "none" (262 kW were seen). */
 #define LIMIT_SANE_MW UINT64_C(20000000)
@@ -138,13 +133,8 @@ static uint64_t read_attribute(int class_fd, const char *dir, const char *attrib
 /** Twice the largest of every constraint's maximum and present limit, and of the class bound. */
 static uint64_t plausible_mw(int class_fd, const char *dir, enum agent_domain_kind kind)
 {
-    static const uint64_t bounds[AGENT_DOMAIN__MAX] = {
-        [AGENT_DOMAIN_CPU] = CLASS_BOUND_CPU_MW,
-        [AGENT_DOMAIN_DRAM] = CLASS_BOUND_DRAM_MW,
-        [AGENT_DOMAIN_PLATFORM] = CLASS_BOUND_PLATFORM_MW,
-    };
     static const char *const attributes[] = {"max_power_uw", "power_limit_uw"};
-    uint64_t largest = bounds[kind];
+    uint64_t largest = agent_domain_bound_mw(kind);
 
     for (unsigned k = 0; k < CONSTRAINTS_MAX; k++) {
         for (size_t a = 0; a < KW_ARRAY_SIZE(attributes); a++) {
@@ -158,15 +148,17 @@ static uint64_t plausible_mw(int class_fd, const char *dir, enum agent_domain_ki
     return 2 * largest;
 }
 
-static void correct_dram_unit(const struct agent_topology *topology, uint64_t *range_uj,
-                              struct agent_zone *zone)
+bool agent_dram_unit_mistaken(const struct agent_topology *topology, uint64_t range_uj)
 {
-    if (zone->domain.kind != AGENT_DOMAIN_DRAM || *range_uj != OLD_DRAM_RANGE_UJ ||
-        strcmp(topology->cpu_vendor, "GenuineIntel") != 0 || topology->cpu_family != 6 ||
-        (topology->cpu_model_number != SPR_MODEL && topology->cpu_model_number != EMR_MODEL))
-        return;
-    zone->scale_num = DRAM_UNIT_TRUE_NJ;
-    zone->scale_den = DRAM_UNIT_MISTAKEN_NJ;
+    return range_uj == OLD_DRAM_RANGE_UJ && strcmp(topology->cpu_vendor, "GenuineIntel") == 0 &&
+           topology->cpu_family == 6 &&
+           (topology->cpu_model_number == SPR_MODEL || topology->cpu_model_number == EMR_MODEL);
+}
+
+bool agent_dies_mirror(const struct agent_topology *topology)
+{
+    return strcmp(topology->cpu_vendor, "AuthenticAMD") == 0 ||
+           strcmp(topology->cpu_vendor, "HygonGenuine") == 0;
 }
 
 /** Fills a zone of the tree, chosen or not. @return 0; -errno of its name. */
@@ -237,12 +229,13 @@ static int compare_zones(const void *a, const void *b)
     return strcmp(x->dir, y->dir);
 }
 
-/** Keeps the domains, each counter once. Zones are sorted, so that what is preferred comes first.
- * @return how many are left. */
-static size_t choose(struct agent_zone *zones, size_t n, bool dies_mirror)
+size_t agent_zones_choose(struct agent_zone *zones, size_t n, bool dies_mirror)
 {
     size_t kept = 0;
 
+    adopt_children(zones, n);
+    /* sorted, what is preferred comes first */
+    qsort(zones, n, sizeof(*zones), compare_zones);
     for (size_t i = 0; i < n; i++) {
         bool twin = zones[i].domain.kind == AGENT_DOMAIN__MAX;
         for (size_t k = 0; k < kept && !twin; k++) {
@@ -259,30 +252,20 @@ static size_t choose(struct agent_zone *zones, size_t n, bool dies_mirror)
     return kept;
 }
 
-/** Dense numbers: the topology's where it knows the package, else behind them, in order. Packages
- * beyond the maximum are dropped. */
+/** Dense numbers. Packages there is no number for are dropped and counted; a platform zone is of no
+ * package and needs none. */
 static void number_packages(struct agent_zones *zones, const struct agent_topology *topology)
 {
-    uint32_t unknown[AGENT_PACKAGES_MAX];
-    unsigned n_unknown = 0;
+    struct agent_package_numbers numbers = {0};
     size_t kept = 0;
 
     for (size_t i = 0; i < zones->n; i++) {
         struct agent_domain *domain = &zones->items[i].domain;
-        unsigned p = 0;
-        while (p < topology->n_packages && topology->package_ids[p] != domain->package_id)
-            p++;
-        if (p == topology->n_packages && domain->kind != AGENT_DOMAIN_PLATFORM) {
-            unsigned k = 0;
-            while (k < n_unknown && unknown[k] != domain->package_id)
-                k++;
-            p += k;
-            if (p >= AGENT_PACKAGES_MAX)
-                continue;
-            if (k == n_unknown)
-                unknown[n_unknown++] = domain->package_id;
+        if (domain->kind != AGENT_DOMAIN_PLATFORM &&
+            agent_package_number(&numbers, topology, domain->package_id, &domain->package) < 0) {
+            zones->left_out++;
+            continue;
         }
-        domain->package = p;
         zones->items[kept++] = zones->items[i];
     }
     zones->n = kept;
@@ -293,18 +276,16 @@ static void read_limits(int class_fd, const char *class_path, const struct agent
 {
     uint64_t range_uj = read_attribute(class_fd, zone->dir, "max_energy_range_uj");
 
-    correct_dram_unit(topology, &range_uj, zone);
+    if (zone->domain.kind == AGENT_DOMAIN_DRAM && agent_dram_unit_mistaken(topology, range_uj)) {
+        zone->scale_num = DRAM_UNIT_TRUE_NJ;
+        zone->scale_den = DRAM_UNIT_MISTAKEN_NJ;
+    }
     zone->domain.range_uj = (uint64_t)((unsigned __int128)agent_counter_modulus_uj(range_uj) *
                                        zone->scale_num / zone->scale_den);
     zone->domain.max_mw = plausible_mw(class_fd, zone->dir, zone->domain.kind);
-    int len = snprintf(NULL, 0, "%s/%s/energy_uj", class_path, zone->dir);
-    /* a label that also tells zones apart: where it is too long, its end says more */
-    size_t cut =
-        (size_t)len < sizeof(zone->domain.path) ? 0 : (size_t)len + 1 - sizeof(zone->domain.path);
-    if (cut > strlen(class_path))
-        cut = strlen(class_path);
-    (void)snprintf(zone->domain.path, sizeof(zone->domain.path), "%s/%s/energy_uj",
-                   class_path + cut, zone->dir);
+    char below[sizeof(zone->dir) + 16];
+    (void)snprintf(below, sizeof(below), "%s/energy_uj", zone->dir);
+    agent_domain_set_path(&zone->domain, class_path, below);
 }
 
 int agent_zones_scan(const char *sysfs_root, const struct agent_topology *topology,
@@ -312,8 +293,6 @@ int agent_zones_scan(const char *sysfs_root, const struct agent_topology *topolo
 {
     char class_path[4096];
     struct agent_zones zones = {0};
-    bool amd = strcmp(topology->cpu_vendor, "AuthenticAMD") == 0 ||
-               strcmp(topology->cpu_vendor, "HygonGenuine") == 0;
     int rc = kw_path_join(class_path, sizeof(class_path), sysfs_root, "class/powercap");
 
     if (rc < 0)
@@ -327,22 +306,25 @@ int agent_zones_scan(const char *sysfs_root, const struct agent_topology *topolo
         return -ENOMEM;
     }
     size_t n = 0;
-    for (struct dirent *entry; n < AGENT_ZONES_MAX && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        struct agent_zone zone;
         bool mmio = false;
         unsigned depth = 0;
-        if (strlen(entry->d_name) >= sizeof(items[0].dir) ||
+        if (strlen(entry->d_name) >= sizeof(zone.dir) ||
             !agent_zone_dir_parse(entry->d_name, &mmio, &depth))
             continue;
         zones.seen++;
-        rc = read_zone(dirfd(folder), entry->d_name, mmio, &items[n]);
-        if (rc == 0)
-            n++;
-        else if (zones.first_error == 0)
-            zones.first_error = rc;
+        rc = read_zone(dirfd(folder), entry->d_name, mmio, &zone);
+        if (rc < 0)
+            zones.first_error = zones.first_error == 0 ? rc : zones.first_error;
+        else if (zone.domain.kind == AGENT_DOMAIN__MAX)
+            continue; /* part of a package, or unknown */
+        else if (n < AGENT_ZONES_MAX)
+            items[n++] = zone;
+        else
+            zones.left_out++;
     }
-    adopt_children(items, n);
-    qsort(items, n, sizeof(*items), compare_zones);
-    zones.n = choose(items, n, amd);
+    zones.n = agent_zones_choose(items, n, agent_dies_mirror(topology));
     zones.items = KW_TAKE_PTR(items);
     number_packages(&zones, topology);
     for (size_t i = 0; i < zones.n; i++)

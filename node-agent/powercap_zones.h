@@ -14,7 +14,7 @@
  * are hexadecimal and mean nothing but parentage.
  */
 
-/** Zones looked at: 64 packages x (package, core, uncore, dram) and as many twins. */
+/** Zones that can be held: 64 packages of two dies, each with its memory, and as many twins. */
 #define AGENT_ZONES_MAX 512
 
 /** A zone chosen as a domain. */
@@ -30,6 +30,7 @@ struct agent_zones {
     size_t n;
     struct agent_zone *items; /**< sorted: by package, CPU before DRAM; platform last */
     size_t seen;              /**< zones of the right control types, chosen or not */
+    size_t left_out;          /**< domains there was no room for: too many zones or packages */
     int first_error;          /**< of a zone whose name could not be read; 0: none */
 };
 
@@ -56,3 +57,18 @@ bool agent_zone_dir_parse(const char *dir, bool *ret_mmio, unsigned *ret_depth);
 int agent_zones_scan(const char *sysfs_root, const struct agent_topology *topology,
                      struct agent_zones *ret);
 void agent_zones_free(struct agent_zones *zones);
+
+/**
+ * Which of the zones that were read are domains, each counter once. Pure.
+ * @param zones `n` of them with name, dir, kind, die and mmio; sorted and cut to the chosen ones.
+ * @param dies_mirror the dies of a package show one counter (AMD), they do not add up (Intel).
+ * @return how many were chosen.
+ */
+size_t agent_zones_choose(struct agent_zone *zones, size_t n, bool dies_mirror);
+
+/** Whether all dies of this CPU's packages show the counter of their socket. */
+bool agent_dies_mirror(const struct agent_topology *topology);
+
+/** Whether a memory counter of this range was read by a kernel that mistook its unit (true energy
+ * is then 61035/15300 of what it says). */
+bool agent_dram_unit_mistaken(const struct agent_topology *topology, uint64_t range_uj);

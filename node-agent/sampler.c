@@ -423,6 +423,8 @@ static struct agent_period_window read_all(struct agent_sampler *sampler, uint64
     notes->meter_error =
         agent_metering_read(conf->metering, &load, now_ns, slept_ns, &sampler->metered);
     notes->meter_changed = sampler->metered.changed;
+    notes->meter_left_out = sampler->metered.left_out;
+    notes->meter_doubtful = (sampler->metered.quality & KW_QUALITY_BIT(KW_QUALITY_DOUBTFUL)) != 0;
     notes->meter_frozen = (sampler->metered.quality & KW_QUALITY_BIT(KW_QUALITY_FROZEN)) != 0;
     sampler->last_ns = now_ns;
     sampler->last_ahead_ns = ahead_ns;

@@ -43,7 +43,9 @@ struct agent_sample_notes {
     int booking_error;
     int cgroups_error;
     bool meter_changed;
-    bool meter_frozen; /**< a counter does not count: some or all energy is missing */
+    bool meter_frozen;     /**< a counter does not count: some or all energy is missing */
+    bool meter_doubtful;   /**< meters contradict each other */
+    size_t meter_left_out; /**< domains of the machine that are not counted, for want of room */
 };
 
 /**

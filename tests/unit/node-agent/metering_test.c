@@ -192,8 +192,15 @@ static void test_model(void **state)
     (void)state;
     assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
     assert_string_equal(agent_metering_ops(metering)->name, "model");
-    assert_int_equal(agent_metering_reasons(metering, &reasons), 1);
-    assert_string_equal(reasons[0].meter, "powercap");
+    /* all of them, in order of preference, and then the platform's */
+    assert_int_equal(agent_metering_reasons(metering, &reasons), 7);
+    assert_string_equal(reasons[0].meter, "perf");
+    assert_string_equal(reasons[1].meter, "powercap");
+    assert_false(reasons[1].used);
+    assert_non_null(strstr(reasons[1].text, "no intel-rapl zones"));
+    assert_string_equal(reasons[5].meter, "model");
+    assert_true(reasons[5].used);
+    assert_string_equal(reasons[6].meter, "acpi");
     assert_int_equal(agent_metering_read(metering, NULL, S, 0, &window), 0);
     busy_ns[0] = S;     /* one of the package's two threads */
     busy_ns[1] = 5 * S; /* more than there are: full */
