@@ -33,6 +33,7 @@
 #include "node-agent/pace.h"
 #include "node-agent/privilege.h"
 #include "node-agent/roots.h"
+#include "node-agent/said.h"
 #include "node-agent/sampler.h"
 #include "node-agent/self_cost.h"
 #include "node-agent/view.h"
@@ -66,54 +67,8 @@ struct agent {
     struct agent_publisher *publisher;
     struct agent_exporter *exporter;
     uint64_t published_ns;
-    bool accounting_failed, meter_failed, meter_frozen, meters_doubtful; /* said */
-    size_t meter_left_out;                                               /* said */
+    struct agent_said said;
 };
-
-/** Says once that a part failed, and once that it works again. */
-static void say_state(struct agent *agent, bool *failed, int rc, const char *lost,
-                      const char *regained)
-{
-    if ((rc < 0) == *failed)
-        return;
-    *failed = rc < 0;
-    if (rc < 0)
-        kw_log_warn(agent->log, lost, kw_errno(rc));
-    else
-        kw_log_info(agent->log, regained);
-}
-
-static void log_notes(struct agent *agent, const struct agent_sample_notes *notes)
-{
-    say_state(agent, &agent->accounting_failed, notes->accounting_error,
-              "cpu time cannot be read; energy counts as unattributed meanwhile",
-              "cpu time can be read again");
-    say_state(agent, &agent->meter_failed, notes->meter_error,
-              "the meter cannot be read; no energy is counted meanwhile",
-              "the meter can be read again");
-    say_state(agent, &agent->meter_frozen, notes->meter_frozen ? -ENODATA : 0,
-              "a counter of the meter stands still; its energy is missing meanwhile",
-              "all counters of the meter move again");
-    if (notes->meter_left_out != agent->meter_left_out) {
-        agent->meter_left_out = notes->meter_left_out;
-        kw_log_warn(agent->log,
-                    "the machine shows more energy domains than can be held; the energy of those "
-                    "left out is not counted",
-                    kw_u64("left_out", notes->meter_left_out));
-    }
-    say_state(agent, &agent->meters_doubtful, notes->meter_doubtful ? -EBADMSG : 0,
-              "meters contradict each other; one of them is wrong",
-              "meters no longer contradict each other");
-    if (notes->meter_changed)
-        kw_log_warn(agent->log, "another meter from now on",
-                    kw_str("meter", agent_metering_ops(agent->metering)->name));
-    if (notes->booking_error < 0)
-        kw_log_warn(agent->log, "new workloads could not be taken in",
-                    kw_errno(notes->booking_error));
-    if (notes->cgroups_error < 0)
-        kw_log_warn(agent->log, "the cgroup tree could not be followed",
-                    kw_errno(notes->cgroups_error));
-}
 
 static uint64_t window_ns(const struct agent *agent)
 {
@@ -127,7 +82,7 @@ static void take_window(struct agent *agent)
 
     agent_sampler_window(agent->sampler, window_ns(agent), &notes);
     agent->window_cpu_ns += agent_thread_cpu_ns() - before_ns;
-    log_notes(agent, &notes);
+    agent_say(&agent->said, agent->log, &notes, agent_metering_ops(agent->metering)->name);
     if (agent->exporter != NULL)
         agent_exporter_beat(agent->exporter, kw_now_ns());
 }
