@@ -17,11 +17,11 @@ SCHEMA = pathlib.Path(__file__).resolve().parent / "kwatt/values.schema.json"
 REDIS = {f"redis.{key}" for key in ("url", "user", "passwordFile", "caFile", "certFile", "keyFile", "serverName", "sentinelUser",
                                     "sentinelPasswordFile")}
 PROGRAMS = {    # program, and keys that the chart sets
-    "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "sysfs", "procfs", "kubeconfig", "kubelet.address",
+    "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "tls", "sysfs", "procfs", "kubeconfig", "kubelet.address",
                                               "kubelet.tokenFile"}),
-    "extender": ("extender/kwatt-extender", REDIS | {"listen", "ownNamespace"}),
+    "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace"}),
     "recommender": ("vpa-recommender/kwatt-vpa-recommender",
-                    REDIS | {"listen", "kubernetes"}),
+                    REDIS | {"listen", "tls", "kubernetes"}),
 }
 HOST = r"(\[[0-9a-fA-F:.]+\]|[^:@/,\[\]]+)(:[0-9]+)?"
 REDIS_URL = rf"^(rediss?://{HOST}(/[0-9]+)?|rediss?\+sentinel://{HOST}(,{HOST})*/[^@/]+(/[0-9]+)?)?$"

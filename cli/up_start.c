@@ -22,7 +22,20 @@
 
 #define SOCKET_NAME "redis.sock"
 
-/** The programs get our environment without KWATT_CONFIG: that file has the keys of `kwatt up`. */
+/** What the programs do not get of our environment: KWATT_CONFIG, whose file has the keys of `kwatt
+ * up`, and TLS, which is of no use on the loopback and which nobody here asks by. */
+static bool is_withheld(const char *variable)
+{
+    static const char *const names[] = {"KWATT_CONFIG=", "KWATT_TLS_CERT_FILE=",
+                                        "KWATT_TLS_PRIVATE_KEY_FILE=", "KWATT_CLIENT_CA_FILE="};
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(names); i++) {
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int copy_environment(struct cli_up *up)
 {
     size_t n = 0, kept = 0;
@@ -33,7 +46,7 @@ static int copy_environment(struct cli_up *up)
     if (up->envp == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        if (strncmp(up->io->envp[i], "KWATT_CONFIG=", 13) != 0)
+        if (!is_withheld(up->io->envp[i]))
             up->envp[kept++] = up->io->envp[i];
     }
     return 0;

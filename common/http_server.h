@@ -62,6 +62,13 @@ enum kw_http_tls_event {
     KW_HTTP_TLS_REFUSED, /**< a client showed a certificate that is not accepted */
 };
 
+/** How a program logs an event: enum kw_log_level, and the message beside its text. */
+struct kw_http_tls_saying {
+    unsigned level;
+    const char *message;
+};
+extern const struct kw_http_tls_saying kw_http_tls_sayings[];
+
 /** Called at the start, and then on threads of the server, which wait for it. @param text names the
  * file and the cause. */
 typedef void (*kw_http_tls_report)(void *user, enum kw_http_tls_event event, const char *text);

@@ -89,26 +89,6 @@ static void tell(const struct kw_http_tls *tls, enum kw_http_tls_event event, co
         tls->report(tls->user, event, text);
 }
 
-static bool is_set(const char *path)
-{
-    return path != NULL && *path != '\0';
-}
-
-int kw_http_tls_wanted(const struct kw_http_tls_conf *conf, struct kw_err *err)
-{
-    const struct kw_http_tls_files *files = &conf->files;
-
-    if (is_set(files->cert) != is_set(files->key))
-        return kw_err_set(err, -EINVAL, "TLS: %s is given without its %s",
-                          is_set(files->cert) ? "a certificate" : "a private key",
-                          is_set(files->cert) ? "private key" : "certificate");
-    if (is_set(files->client_ca) && !is_set(files->cert))
-        return kw_err_set(err, -EINVAL,
-                          "TLS: a client CA is given, but no certificate and private key of the "
-                          "server's own");
-    return is_set(files->cert);
-}
-
 /* ---- reading ---- */
 
 static int read_files(const struct kw_http_tls *tls, struct texts *ret, struct kw_err *err)
@@ -151,26 +131,30 @@ static int refuse(const struct kw_http_tls *tls, enum file file, int code, struc
                           : gnutls_strerror(code));
 }
 
-static void day_of(time_t when, char *text, size_t size)
+static void day_of(time_t when, char text[32])
 {
     struct tm tm = {0};
 
-    if (gmtime_r(&when, &tm) == NULL || strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-        (void)snprintf(text, size, "an unknown date");
+    (void)gmtime_r(&when, &tm);
+    (void)strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static void name_of(gnutls_x509_crt_t crt, char name[128])
+{
+    if (gnutls_x509_crt_get_dn(crt, name, &(size_t){128}) < 0)
+        name[0] = '\0';
 }
 
 /* Says what was taken into use, and what is wrong with it all the same. */
 static void describe(const struct kw_http_tls *tls, gnutls_x509_crt_t own)
 {
-    char text[TEXT_MAX], name[128] = "", until[32], since[32];
-    size_t len = sizeof(name);
+    char text[TEXT_MAX], name[128], until[32], since[32];
     time_t now = time(NULL);
     struct stat info;
 
-    if (gnutls_x509_crt_get_dn(own, name, &len) < 0)
-        name[0] = '\0';
-    day_of(gnutls_x509_crt_get_expiration_time(own), until, sizeof(until));
-    day_of(gnutls_x509_crt_get_activation_time(own), since, sizeof(since));
+    name_of(own, name);
+    day_of(gnutls_x509_crt_get_expiration_time(own), until);
+    day_of(gnutls_x509_crt_get_activation_time(own), since);
     (void)snprintf(text, sizeof(text), "certificate %s: \"%s\", valid until %s",
                    tls->paths[FILE_CERT], name, until);
     tell(tls, KW_HTTP_TLS_LOADED, text);
@@ -188,21 +172,23 @@ static void describe(const struct kw_http_tls *tls, gnutls_x509_crt_t own)
     }
 }
 
+static gnutls_datum_t datum_of(const struct texts *texts, enum file file)
+{
+    return (gnutls_datum_t){(unsigned char *)texts->bytes[file], (unsigned)texts->lens[file]};
+}
+
 /* Certificate and key, of which `credentials` takes copies. */
 static int take_own(const struct kw_http_tls *tls, const struct texts *texts,
                     gnutls_certificate_credentials_t credentials, struct kw_err *err)
 {
-    const gnutls_datum_t cert = {(unsigned char *)texts->bytes[FILE_CERT],
-                                 (unsigned)texts->lens[FILE_CERT]};
-    const gnutls_datum_t key = {(unsigned char *)texts->bytes[FILE_KEY],
-                                (unsigned)texts->lens[FILE_KEY]};
+    const gnutls_datum_t cert = datum_of(texts, FILE_CERT), key = datum_of(texts, FILE_KEY);
     gnutls_x509_crt_t *chain = NULL;
     gnutls_x509_privkey_t private = NULL;
     unsigned n = 0;
     enum file at = FILE_CERT;
+    int rc = 0;
     int code = gnutls_x509_crt_list_import2(&chain, &n, &cert, GNUTLS_X509_FMT_PEM,
                                             GNUTLS_X509_CRT_LIST_SORT);
-    int rc = 0;
 
     if (code >= 0) {
         at = FILE_KEY;
@@ -232,8 +218,7 @@ static int take_own(const struct kw_http_tls *tls, const struct texts *texts,
 static int take_authority(const struct kw_http_tls *tls, const struct texts *texts,
                           gnutls_certificate_credentials_t credentials, struct kw_err *err)
 {
-    const gnutls_datum_t authority = {(unsigned char *)texts->bytes[FILE_CLIENT_CA],
-                                      (unsigned)texts->lens[FILE_CLIENT_CA]};
+    const gnutls_datum_t authority = datum_of(texts, FILE_CLIENT_CA);
     int n = gnutls_certificate_set_x509_trust_mem(credentials, &authority, GNUTLS_X509_FMT_PEM);
 
     return n > 0 ? 0 : refuse(tls, FILE_CLIENT_CA, n == 0 ? GNUTLS_E_NO_CERTIFICATE_FOUND : n, err);
@@ -252,7 +237,6 @@ static int check_client(gnutls_session_t session)
     gnutls_datum_t why = {0};
     gnutls_x509_crt_t crt = NULL;
     char text[TEXT_MAX], name[128] = "";
-    size_t len = sizeof(name);
 
     if (shown == NULL || n == 0)
         return 0;
@@ -262,9 +246,8 @@ static int check_client(gnutls_session_t session)
         return 0;
     }
     if (gnutls_x509_crt_init(&crt) == 0) {
-        if (gnutls_x509_crt_import(crt, &shown[0], GNUTLS_X509_FMT_DER) < 0 ||
-            gnutls_x509_crt_get_dn(crt, name, &len) < 0)
-            name[0] = '\0';
+        if (gnutls_x509_crt_import(crt, &shown[0], GNUTLS_X509_FMT_DER) >= 0)
+            name_of(crt, name);
         gnutls_x509_crt_deinit(crt);
     }
     (void)gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &why, 0);
@@ -371,8 +354,8 @@ static int select_none(gnutls_session_t session, const struct gnutls_cert_retr_s
                        gnutls_pcert_st **certs, unsigned *n, gnutls_ocsp_data_st **ocsp,
                        unsigned *n_ocsp, gnutls_privkey_t *key, unsigned *flags)
 {
-    (void)session, (void)info, (void)certs, (void)n, (void)ocsp, (void)n_ocsp, (void)key;
-    (void)flags;
+    (void)session, (void)info, (void)certs, (void)n, (void)ocsp, (void)n_ocsp, (void)key,
+        (void)flags;
     return -1;
 }
 
@@ -445,7 +428,7 @@ static int fill(struct kw_http_tls *tls, const struct kw_http_tls_files *files, 
     kw_cleanup(texts_free) struct texts texts = {0};
 
     for (size_t i = 0; i < FILE__MAX; i++) {
-        if (!is_set(paths[i]))
+        if (paths[i] == NULL || paths[i][0] == '\0')
             continue;
         tls->paths[i] = strdup(paths[i]);
         if (tls->paths[i] == NULL)

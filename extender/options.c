@@ -5,33 +5,28 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/http_rows.h"
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
 
 #define AT(field) offsetof(struct ext_settings, field)
 
 static const struct kw_conf_option rows[] = {
-    {.flag = "listen",
-     .env = "KWATT_EXTENDER_LISTEN",
-     .key = "listen",
-     .type = KW_CONF_STRING,
-     .offset = AT(listen),
-     .def = ":9890",
-     .metavar = "ADDRESS",
-     .help = "address to serve on: \"127.0.0.1:9890\", \":9890\" (all addresses), \"[::1]:9890\",\n"
-             "\"unix:/path\"; port 0 picks a free one and logs it",
-     .group = "Serving"},
-    {.flag = "threads",
-     .env = "KWATT_EXTENDER_THREADS",
-     .key = "threads",
-     .type = KW_CONF_U64,
-     .offset = AT(threads),
-     .def = "2",
-     .min = 1,
-     .max = 64,
-     .metavar = "N",
-     .help = "threads that answer; one kube-scheduler keeps one busy, the rest serve scrapes",
-     .group = "Serving"},
+    KW_HTTP_LISTEN_ROW(struct ext_settings, listen, "Serving", "KWATT_EXTENDER_LISTEN", ":9890",
+                       "where kube-scheduler asks: " KW_HTTP_LISTEN_FORMS)
+        KW_HTTP_TLS_ROWS(struct ext_settings, tls, "Serving"){
+            .flag = "threads",
+            .env = "KWATT_EXTENDER_THREADS",
+            .key = "threads",
+            .type = KW_CONF_U64,
+            .offset = AT(threads),
+            .def = "2",
+            .min = 1,
+            .max = 64,
+            .metavar = "N",
+            .help =
+                "threads that answer; one kube-scheduler keeps one busy, the rest serve scrapes",
+            .group = "Serving"},
     {.flag = "max-body",
      .env = "KWATT_EXTENDER_MAX_BODY",
      .key = "maxBody",

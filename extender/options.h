@@ -4,11 +4,13 @@
 #include <stdint.h>
 
 #include "common/conf.h"
+#include "common/http_server.h"
 #include "common/redis.h"
 
 /** Settings of kwatt-extender; filled by kw_conf_load from the rows in options.c. */
 struct ext_settings {
     char *listen;
+    struct kw_http_tls_files tls;
     uint64_t threads;
     uint64_t max_body_bytes;
     uint64_t max_connections;

@@ -155,6 +155,12 @@ static int start_reader(struct ext_state *state, struct kw_err *err)
     return 0;
 }
 
+static void on_tls(void *user, enum kw_http_tls_event event, const char *text)
+{
+    kw_log_write(user, (enum kw_log_level)kw_http_tls_sayings[event].level,
+                 kw_http_tls_sayings[event].message, KW_FIELDS(kw_str("detail", text)));
+}
+
 static int start_server(struct ext_state *state, struct kw_err *err)
 {
     const struct ext_settings *settings = state->settings;
@@ -168,13 +174,15 @@ static int start_server(struct ext_state *state, struct kw_err *err)
         .max_connections = (unsigned)settings->max_connections,
         .routes = routes,
         .n_routes = ext_service_routes(&state->service, routes),
+        .tls = {.files = settings->tls, .report = on_tls, .user = state->log},
     };
     int rc = kw_http_server_start(&conf, &state->server, err);
 
     if (rc < 0)
         return rc;
     kw_log_info(state->log, "serving", kw_str("listen", settings->listen),
-                kw_u64("port", kw_http_server_port(state->server)));
+                kw_u64("port", kw_http_server_port(state->server)),
+                kw_str("tls", kw_http_server_tls(state->server)));
     if (kw_http_server_untried(state->server) != NULL)
         kw_log_warn(state->log,
                     "kwatt was not tried with this libmicrohttpd; malformed heads are "

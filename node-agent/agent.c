@@ -338,6 +338,7 @@ static int start_readers(struct agent *agent, struct kw_err *err)
     if (rc == 0 && options->listen[0] != '\0') {
         struct agent_exporter_conf conf = {
             .listen = options->listen,
+            .tls = options->tls,
             .info = &agent->info,
             .snapshots = agent->snapshots,
             .interval_ns = options->interval_ns,
@@ -347,7 +348,8 @@ static int start_readers(struct agent *agent, struct kw_err *err)
         rc = agent_exporter_start(&conf, &agent->exporter, err);
         if (rc == 0)
             kw_log_info(agent->log, "listening", kw_str("address", options->listen),
-                        kw_u64("port", agent_exporter_port(agent->exporter)));
+                        kw_u64("port", agent_exporter_port(agent->exporter)),
+                        kw_str("tls", agent_exporter_tls(agent->exporter)));
         if (rc == 0 && agent_exporter_untried_library(agent->exporter) != NULL)
             kw_log_warn(agent->log,
                         "kwatt was not tried with this libmicrohttpd; malformed heads are "

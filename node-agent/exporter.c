@@ -7,7 +7,6 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/http_server.h"
 #include "node-agent/metrics_page.h"
 #include "node-agent/view.h"
 
@@ -108,6 +107,12 @@ static void handle_readyz(void *user, const struct kw_http_request *request,
     kw_snapshot_release(exporter->snapshots, slot);
 }
 
+static void on_tls(void *user, enum kw_http_tls_event event, const char *text)
+{
+    kw_log_write(user, (enum kw_log_level)kw_http_tls_sayings[event].level,
+                 kw_http_tls_sayings[event].message, KW_FIELDS(kw_str("detail", text)));
+}
+
 int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_exporter **ret,
                          struct kw_err *err)
 {
@@ -136,6 +141,7 @@ int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_ex
         .max_connections = 64,
         .routes = routes,
         .n_routes = KW_ARRAY_SIZE(routes),
+        .tls = {.files = conf->tls, .report = on_tls, .user = conf->log},
     };
     int rc = kw_http_server_start(&server, &exporter->server, err);
     if (rc < 0) {
@@ -149,6 +155,11 @@ int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_ex
 const char *agent_exporter_untried_library(const struct agent_exporter *exporter)
 {
     return kw_http_server_untried(exporter->server);
+}
+
+const char *agent_exporter_tls(const struct agent_exporter *exporter)
+{
+    return kw_http_server_tls(exporter->server);
 }
 
 void agent_exporter_beat(struct agent_exporter *exporter, uint64_t now_ns)

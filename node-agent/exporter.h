@@ -5,6 +5,7 @@
 
 #include "api/node_info.h"
 #include "common/err.h"
+#include "common/http_server.h"
 #include "common/log.h"
 #include "common/snapshot.h"
 #include "node-agent/publisher.h"
@@ -20,7 +21,8 @@
 struct agent_exporter;
 
 struct agent_exporter_conf {
-    const char *listen;              /**< as kw_http_server_conf.listen */
+    const char *listen; /**< as kw_http_server_conf.listen */
+    struct kw_http_tls_files tls;
     const struct kw_node_info *info; /**< borrowed */
     struct kw_snapshot *snapshots;   /**< of struct agent_snapshot; borrowed */
     uint64_t interval_ns;
@@ -35,6 +37,9 @@ int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_ex
 /** Version of the HTTP library where kwatt was not tried with it (kw_http_server_untried); NULL
  * where it was. */
 const char *agent_exporter_untried_library(const struct agent_exporter *exporter);
+
+/** What it does about TLS (kw_http_server_tls). */
+const char *agent_exporter_tls(const struct agent_exporter *exporter);
 
 /** The loop took a sample at this CLOCK_MONOTONIC time: what /healthz judges by. From the loop's
  * thread. */

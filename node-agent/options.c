@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "common/cleanup.h"
+#include "common/http_rows.h"
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
 
@@ -81,11 +82,11 @@ static const struct kw_conf_option options[] = {
      "Names of pods"},
     /* publishing */
     KW_REDIS_ROWS(struct agent_options, redis, "Publishing", NULL,
-                  "where to publish: " KW_REDIS_URL_FORMS "; default: nowhere"){
-        "listen", "KWATT_LISTEN", "listen", KW_CONF_STRING, AT(listen), ":9891", 0, 0, NULL, "ADDR",
-        "address of /metrics, /healthz, /readyz and /v1/pods: HOST:PORT, :PORT, unix:/PATH; empty: "
-        "none",
-        "Publishing"},
+                  "where to publish: " KW_REDIS_URL_FORMS "; default: nowhere")
+        KW_HTTP_LISTEN_ROW(
+            struct agent_options, listen, "Publishing", "KWATT_LISTEN", ":9891",
+            "where /metrics, /healthz, /readyz and /v1/pods are: " KW_HTTP_LISTEN_FORMS
+            ";\nempty: nowhere") KW_HTTP_TLS_ROWS(struct agent_options, tls, "Publishing")
     /* the program itself */
     KW_LOG_ROW(struct agent_options, log_level, "Program"){
         "check", NULL, NULL, KW_CONF_BOOL, AT(check), "false", 0, 0, NULL, NULL,

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "common/conf.h"
+#include "common/http_server.h"
 #include "common/redis.h"
 #include "node-agent/pod_source.h"
 
@@ -30,7 +31,8 @@ struct agent_options {
     char *pod_labels;             /**< keys, separated by commas */
     struct kw_redis_access redis; /**< url NULL: no Redis */
     char *listen;                 /**< "": no HTTP */
-    unsigned log_level;           /**< enum kw_log_level */
+    struct kw_http_tls_files tls;
+    unsigned log_level; /**< enum kw_log_level */
     bool check;
     bool once;
 };

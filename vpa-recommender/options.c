@@ -5,38 +5,31 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/http_rows.h"
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
 
 #define AT(field) offsetof(struct rec_settings, field)
 
 static const struct kw_conf_option rows[] = {
-    {.flag = "listen",
-     .env = "KWATT_RECOMMENDER_LISTEN",
-     .key = "listen",
-     .type = KW_CONF_STRING,
-     .offset = AT(listen),
-     .def = ":9892",
-     .metavar = "ADDRESS",
-     .help = "address of /metrics, /healthz and /readyz: \"127.0.0.1:9892\", \":9892\" (all\n"
-             "addresses), \"[::1]:9892\", \"unix:/path\"; port 0 picks a free one and logs it",
-     .group = "Serving"},
-    KW_REDIS_ROWS(
-        struct rec_settings, redis, "Redis", "redis://127.0.0.1:6379",
-        "where the agents publish: " KW_REDIS_URL_FORMS) KW_REDIS_TIMEOUT_ROW(struct rec_settings,
-                                                                              redis_timeout_ns,
-                                                                              "Redis", "5s"){
-        .flag = "kubeconfig",
-        .env = "KWATT_KUBECONFIG",
-        .key = "kubernetes.kubeconfig",
-        .type = KW_CONF_STRING,
-        .offset = AT(kubeconfig),
-        .metavar = "FILE",
-        .help =
-            "kubeconfig of the API server; default: the service account when running in a pod.\n"
-            "Without either, advice for the workloads of this machine goes to Redis instead.\n"
-            "$KUBECONFIG is not read: it may point anywhere",
-        .group = "Kubernetes"},
+    KW_HTTP_LISTEN_ROW(struct rec_settings, listen, "Serving", "KWATT_RECOMMENDER_LISTEN", ":9892",
+                       "where /metrics, /healthz and /readyz are: " KW_HTTP_LISTEN_FORMS)
+        KW_HTTP_TLS_ROWS(struct rec_settings, tls, "Serving")
+            KW_REDIS_ROWS(struct rec_settings, redis, "Redis", "redis://127.0.0.1:6379",
+                          "where the agents publish: " KW_REDIS_URL_FORMS)
+                KW_REDIS_TIMEOUT_ROW(struct rec_settings, redis_timeout_ns, "Redis",
+                                     "5s"){.flag = "kubeconfig",
+                                           .env = "KWATT_KUBECONFIG",
+                                           .key = "kubernetes.kubeconfig",
+                                           .type = KW_CONF_STRING,
+                                           .offset = AT(kubeconfig),
+                                           .metavar = "FILE",
+                                           .help = "kubeconfig of the API server; default: the "
+                                                   "service account when running in a pod.\n"
+                                                   "Without either, advice for the workloads of "
+                                                   "this machine goes to Redis instead.\n"
+                                                   "$KUBECONFIG is not read: it may point anywhere",
+                                           .group = "Kubernetes"},
     {.flag = "context",
      .env = "KWATT_CONTEXT",
      .key = "kubernetes.context",

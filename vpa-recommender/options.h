@@ -4,11 +4,13 @@
 #include <stdint.h>
 
 #include "common/conf.h"
+#include "common/http_server.h"
 #include "common/redis.h"
 
 /** Settings of kwatt-vpa-recommender; filled by kw_conf_load from the rows in options.c. */
 struct rec_settings {
     char *listen;
+    struct kw_http_tls_files tls;
     struct kw_redis_access redis;
     uint64_t redis_timeout_ns;
     char *kubeconfig; /**< NULL: in-cluster if there */

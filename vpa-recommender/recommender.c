@@ -298,6 +298,12 @@ static int start_client(struct rec_recommender *recommender, struct kw_err *err)
     return 0;
 }
 
+static void on_tls(void *user, enum kw_http_tls_event event, const char *text)
+{
+    kw_log_write(user, (enum kw_log_level)kw_http_tls_sayings[event].level,
+                 kw_http_tls_sayings[event].message, KW_FIELDS(kw_str("detail", text)));
+}
+
 static int start_server(struct rec_recommender *recommender, struct kw_err *err)
 {
     const struct kw_http_route routes[] = {
@@ -314,13 +320,15 @@ static int start_server(struct rec_recommender *recommender, struct kw_err *err)
         .max_connections = HTTP_CONNECTIONS,
         .routes = routes,
         .n_routes = KW_ARRAY_SIZE(routes),
+        .tls = {.files = recommender->settings->tls, .report = on_tls, .user = recommender->log},
     };
 
     int rc = kw_http_server_start(&conf, &recommender->server, err);
     if (rc < 0)
         return rc;
     kw_log_info(recommender->log, "serving", kw_str("listen", conf.listen),
-                kw_u64("port", kw_http_server_port(recommender->server)));
+                kw_u64("port", kw_http_server_port(recommender->server)),
+                kw_str("tls", kw_http_server_tls(recommender->server)));
     if (kw_http_server_untried(recommender->server) != NULL)
         kw_log_warn(recommender->log,
                     "kwatt was not tried with this libmicrohttpd; malformed "

@@ -131,9 +131,9 @@ static void test_bad_files_are_named(void **state)
     static const struct {
         const char *cert, *key, *ca, *part;
     } cases[] = {
-        {"server.crt", NULL, NULL, "a certificate is given without its private key"},
-        {NULL, "server.key", NULL, "a private key is given without its certificate"},
-        {NULL, NULL, "ca.crt", "client CA is given"},
+        {"server.crt", NULL, NULL, "--tls-cert-file is given without --tls-private-key-file"},
+        {NULL, "server.key", NULL, "--tls-private-key-file is given without"},
+        {NULL, NULL, "ca.crt", "--client-ca-file is given without"},
         {"none.crt", "server.key", NULL, "none.crt: No such file"},
         {"server.crt", "none.key", NULL, "none.key: No such file"},
         {"server.crt", "server.key", "none.crt", "client CA "},
