@@ -193,12 +193,13 @@ class Agent:
         self.socket = folder / "agent.sock"
         self.log = folder / "agent.log"
         self.process = None
+        self.wrapper: list[str] = []    # a command that ends by executing the agent
 
     def start(self) -> None:
         self.socket.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [AGENT, "--node-name", self.node, "--listen", f"unix:{self.socket}", *self.options],
+                [*self.wrapper, AGENT.absolute(), "--node-name", self.node, "--listen", f"unix:{self.socket}", *self.options],
                 stdout=log, stderr=log, preexec_fn=die_with_parent)
         wait_for("the agent's first sample", self.ready)
 

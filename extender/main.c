@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/confine.h"
 #include "common/version.h"
 #include "extender/state.h"
 
@@ -23,6 +24,8 @@ int main(int argc, char **argv, char **envp)
     kw_cleanup(kw_log_free) struct kw_log *log =
         kw_log_new("kwatt-extender", (enum kw_log_level)settings.log_level, NULL);
     kw_log_info(log, "starting", kw_str("version", kw_version_text()));
+    if (settings.seccomp && kw_confine(NULL, &err) < 0)
+        kw_log_warn(log, "system calls are not confined", kw_str("cause", err.text));
     rc = ext_state_new(&settings, log, &state, &err);
     if (rc < 0)
         kw_log_error(log, "cannot start", kw_str("error", err.text));

@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/confine.h"
 #include "common/http_rows.h"
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
@@ -108,7 +109,8 @@ static const struct kw_conf_option rows[] = {
      .metavar = "NAME",
      .help = "pods of this namespace (kwatt's own) are placed without kwatt's opinion",
      .group = "Scoring"},
-    KW_LOG_ROW(struct ext_settings, log_level, "Logging")};
+    KW_CONFINE_ROW(struct ext_settings, seccomp, "Program")
+        KW_LOG_ROW(struct ext_settings, log_level, "Logging")};
 
 const struct kw_conf_program ext_program = {
     .name = "kwatt-extender",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/conf.h"
@@ -21,6 +22,7 @@ struct ext_settings {
     uint64_t stale_after_ns;
     uint64_t default_cpu_mcpu;
     char *own_namespace;
+    bool seccomp;
     unsigned log_level; /**< enum kw_log_level */
 };
 

@@ -268,6 +268,9 @@ static int open_sources(struct agent *agent, struct kw_err *err)
     rc = agent_privilege_drop(kept);
     if (rc < 0)
         return kw_err_set(err, rc, "privileges cannot be given up: %s", kw_errno_text(rc));
+    bool confined = agent->options->seccomp && agent_privilege_confine(&cause) == 0;
+    if (agent->options->seccomp && !confined)
+        kw_log_warn(agent->log, "system calls are not confined", kw_str("cause", cause.text));
     kw_log_info(
         agent->log, "sampling", kw_str("version", kw_version()), kw_str("node", agent->info.node),
         kw_str("accounting", agent->accounting->name),
@@ -275,7 +278,7 @@ static int open_sources(struct agent *agent, struct kw_err *err)
         kw_str("estimated", agent_metering_ops(agent->metering)->estimated ? "yes" : "no"),
         kw_str("cgroups", agent->cgroups != NULL ? agent_cgroups_layout(agent->cgroups) : "none"),
         kw_u64("interval_ms", agent->options->interval_ns / KW_NS_PER_MS),
-        kw_str("capabilities", kept));
+        kw_str("capabilities", kept), kw_str("seccomp", confined ? "yes" : "no"));
     return 0;
 }
 

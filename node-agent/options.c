@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "common/cleanup.h"
+#include "common/confine.h"
 #include "common/http_rows.h"
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
@@ -88,7 +89,8 @@ static const struct kw_conf_option options[] = {
             "where /metrics, /healthz, /readyz and /v1/pods are: " KW_HTTP_LISTEN_FORMS
             ";\nempty: nowhere") KW_HTTP_TLS_ROWS(struct agent_options, tls, "Publishing")
     /* the program itself */
-    KW_LOG_ROW(struct agent_options, log_level, "Program"){
+    KW_CONFINE_ROW(struct agent_options, seccomp, "Program") KW_LOG_ROW(struct agent_options,
+                                                                        log_level, "Program"){
         "check", NULL, NULL, KW_CONF_BOOL, AT(check), "false", 0, 0, NULL, NULL,
         "print what this machine offers, one line per item (state, item, detail, remedy), and exit",
         "Program"},

@@ -32,6 +32,7 @@ struct agent_options {
     struct kw_redis_access redis; /**< url NULL: no Redis */
     char *listen;                 /**< "": no HTTP */
     struct kw_http_tls_files tls;
+    bool seccomp;
     unsigned log_level; /**< enum kw_log_level */
     bool check;
     bool once;

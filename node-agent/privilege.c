@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 
 #include "common/cleanup.h"
+#include "common/confine.h"
 
 struct wanted {
     cap_value_t value;
@@ -36,6 +37,18 @@ static int keep(cap_t present, cap_t next, const struct wanted *one, char *kept)
     return 0;
 }
 
+/** Whatever is executed later cannot get back what is not wanted. Without CAP_SETPCAP nothing can
+ * be taken out, and no_new_privs does as much. */
+static void drop_bounding(cap_t next)
+{
+    for (cap_value_t cap = 0; cap_get_bound(cap) >= 0; cap++) {
+        cap_flag_value_t has = CAP_CLEAR;
+        if (cap_get_flag(next, cap, CAP_PERMITTED, &has) == 0 && has != CAP_SET)
+            (void)cap_drop_bound(cap);
+    }
+    (void)cap_reset_ambient();
+}
+
 int agent_privilege_drop(char kept[AGENT_PRIVILEGE_TEXT])
 {
     cap_t present = cap_get_proc();
@@ -47,6 +60,8 @@ int agent_privilege_drop(char kept[AGENT_PRIVILEGE_TEXT])
         rc = keep(present, next, &wanted[i], kept);
     if (rc == 0 && cap_get_bound(wanted[0].value) < 0)
         rc = keep(present, next, &before_5_8, kept);
+    if (rc == 0)
+        drop_bounding(next);
     if (rc == 0 && cap_set_proc(next) < 0)
         rc = -errno;
     if (rc == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -58,4 +73,12 @@ int agent_privilege_drop(char kept[AGENT_PRIVILEGE_TEXT])
     if (next != NULL)
         (void)cap_free(next);
     return rc;
+}
+
+int agent_privilege_confine(struct kw_err *err)
+{
+    /* to read BPF maps, and to load and attach again where CPUs come and go */
+    static const char *const more[] = {"bpf", "perf_event_open", NULL};
+
+    return kw_confine(more, err);
 }

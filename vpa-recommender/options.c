@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/confine.h"
 #include "common/http_rows.h"
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
@@ -79,7 +80,8 @@ static const struct kw_conf_option rows[] = {
              "the stock algorithm takes one a minute for granted. Only a container's very first\n"
              "sample is taken sooner",
      .group = "Advice"},
-    KW_LOG_ROW(struct rec_settings, log_level, "Logging")};
+    KW_CONFINE_ROW(struct rec_settings, seccomp, "Program")
+        KW_LOG_ROW(struct rec_settings, log_level, "Logging")};
 
 const struct kw_conf_program rec_program = {
     .name = "kwatt-vpa-recommender",

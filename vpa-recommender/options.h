@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/conf.h"
@@ -19,6 +20,7 @@ struct rec_settings {
     char *vpa_object_namespace; /**< NULL: all */
     uint64_t interval_ns;
     uint64_t sample_interval_ns;
+    bool seccomp;
     unsigned log_level; /**< enum kw_log_level */
 };
 
