@@ -28,9 +28,31 @@ struct css_set {
     struct cgroup *dfl_cgrp;
 } __attribute__((preserve_access_index));
 
+struct rq {
+    __u64 clock;      /* like CLOCK_MONOTONIC without its corrections, as of the last look at it */
+    __u64 clock_task; /* less what a hypervisor took and, if the kernel is built so, interrupts */
+} __attribute__((preserve_access_index));
+
+/* The way from a task to the run queue of its CPU that takes no symbol's address: those of data are
+ * unknown to kernels without CONFIG_KALLSYMS_ALL. With CONFIG_FAIR_GROUP_SCHED every task, of
+ * whatever scheduling class, has it. */
+struct cfs_rq {
+    struct rq *rq;
+} __attribute__((preserve_access_index));
+
+struct sched_entity {
+    struct cfs_rq *cfs_rq;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
     int pid;
     struct css_set *cgroups;
+    struct sched_entity se;
+} __attribute__((preserve_access_index));
+
+/* Where the kernel is built to take interrupts out of clock_task (CONFIG_IRQ_TIME_ACCOUNTING). */
+struct rq___irq {
+    __u64 prev_irq_time; /* what it has taken out so far */
 } __attribute__((preserve_access_index));
 
 /* The number differs with the kernel's configuration; the loader puts in that of the running one.

@@ -8,8 +8,17 @@
  *
  * Approach: the scheduler's own switch event. Each CPU has a slot {key, since}; the switch computes
  * the key of the task that comes in, and only where it differs from the slot's is the slice closed:
- * one clock read, one hash look-up, one addition. Threads of one container that follow each other
- * cost four loads. Idle has a key of its own that is never in the map.
+ * one load of the clock, one hash look-up, one addition. Threads of one container that follow each
+ * other cost four loads. Idle has a key of its own that is never in the map.
+ *
+ * Clock: the run queue's own (rq->clock_task), which the scheduler has just brought up to date when
+ * it announces a switch, and by which it counts for cpu.stat and cpuacct. So the figures are the
+ * kernel's own to the nanosecond: what a hypervisor stole is not in them, nor, on kernels that take
+ * it out, time in interrupts; and it is a load where a clock would be a call. Between switches it
+ * stands still, for up to a tick. What must close a slice then (`flush`, `moved`) adds how long ago
+ * it was set, which follows from CLOCK_MONOTONIC and the difference between the two, seen at the
+ * last switch. If that was too much, the slice that follows begins where this one was said to end:
+ * nothing counts twice. Without that clock (rq_clock off): bpf_ktime_get_ns.
  *
  * Invariants: at any moment on-CPU time since attach = map + open slices; `flush`, which user space
  * runs on each busy CPU before it reads, closes the open ones. A slot is touched only by its own
@@ -18,30 +27,27 @@
  * key that is there from the start: nothing is lost. A CPU that goes offline leaves in its idle
  * task, so that its offline time is idle time.
  *
- * Key: the v2 cgroup id. On a host with a v1 cpuacct hierarchy, where the v2 cgroup is the
- * root, the v1 id with KW_SCHED_KEY_V1. Roots are the system; kernel threads are found there
- * unless somebody put them into a cgroup, as KVM does with its vhost workers: these belong to the
- * machine they work for. A task that moves itself to another cgroup (a shell that writes its pid, a
+ * SMT: each CPU publishes how long it has been busy, in one word that it writes when it goes idle
+ * or ceases to be. A slice's shared time is by how much its sibling's word grew: no lock, no slice
+ * of another CPU to close, one load of a line that the two share.
+ *
+ * Counters are read when a slice is closed; enabled and running times are counted beside them, per
+ * cgroup, since a slice is far shorter than the turns of a multiplexed PMU.
+ *
+ * Key: see cgroup_key.bpf.h. Kernel threads are found in the root, which is the system, unless
+ * somebody put them into a cgroup, as KVM does with its vhost workers: these belong to the machine
+ * they work for. A task that moves itself to another cgroup (a shell that writes its pid, a
  * runtime's init) is charged there at once; one that is moved while it runs on another CPU, from
  * the next flush, or switch to another cgroup, on.
- *
- * Time is bpf_ktime_get_ns (CLOCK_MONOTONIC): it stands still while the machine sleeps.
  */
-#include "bpf/sched.h"
-
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
-#include <linux/types.h>
-#include <stdbool.h>
 
-#include "bpf/core_fixes.bpf.h"
+#include "bpf/cgroup_key.bpf.h"
 
 /* Set before load, constant after: the verifier removes the branches that are off. */
-const volatile bool v1_enabled = false;             /* a v1 cpuacct hierarchy is mounted */
-const volatile __u64 v2_root_id = KW_SCHED_ROOT_ID; /* of the tree that user space sees: in a cgroup
-                                                     namespace not the kernel's root */
-const volatile __u64 v1_root_id = KW_SCHED_ROOT_ID;
+const volatile bool rq_clock = true; /* unless the kernel refuses that */
+const volatile bool smt = false;
+const volatile bool counting = false; /* `events` holds a group of counters for each CPU */
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -52,64 +58,182 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-    __uint(max_entries, 4096); /* set from the machine before load */
-    __type(key, __u64);
-    __type(value, struct kw_sched_value);
+    __uint(max_entries, 4096); /* both set from the machine before load */
+    __uint(key_size, sizeof(__u64));
+    __uint(value_size, sizeof(struct kw_sched_value));
 } usage SEC(".maps");
 
-/* One case a subsystem: after load the number is a constant, and one case is left as plain loads.
- */
-#define SUBSYS_CASE(n) \
-    case n: return direct ? set->subsys[n]->cgroup->kn : BPF_CORE_READ(set, subsys[n], cgroup, kn)
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1); /* CPU numbers, where smt is on */
+    __type(key, __u32);
+    __type(value, struct kw_sched_core);
+} cores SEC(".maps");
 
-static __always_inline struct kernfs_node *v1_node(struct css_set *set, const bool direct)
+struct {
+    __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+    __uint(max_entries, 1); /* KW_SCHED_COUNTERS a CPU number, where counting is on */
+    __uint(key_size, sizeof(__u32));
+    __uint(value_size, sizeof(__u32));
+} events SEC(".maps");
+
+/* What a clock can have gone on since the scheduler looked at it: a tick, or, on a CPU without
+ * ticks, the second after which another CPU looks for it. */
+#define TAIL_NS_MAX 1100000000LL
+
+/* @param task_ns for time on the CPU; core_ns the same on all CPUs, for comparing two of them. */
+struct moment {
+    __u64 task_ns, core_ns;
+};
+
+/* The task that a program looks at, on its CPU. `direct` as in key_of; a constant. */
+struct view {
+    struct task_struct *task;
+    bool direct;
+};
+
+#define READ(view, pointer, field) \
+    ((view)->direct ? (pointer)->field : BPF_CORE_READ(pointer, field))
+
+static __always_inline struct rq *run_queue(const struct view *view)
 {
-    switch (bpf_core_enum_value(enum cgroup_subsys_id, cpuacct_cgrp_id)) {
-        SUBSYS_CASE(0);
-        SUBSYS_CASE(1);
-        SUBSYS_CASE(2);
-        SUBSYS_CASE(3);
-        SUBSYS_CASE(4);
-        SUBSYS_CASE(5);
-        SUBSYS_CASE(6);
-        SUBSYS_CASE(7);
-        SUBSYS_CASE(8);
-        SUBSYS_CASE(9);
-        SUBSYS_CASE(10);
-        SUBSYS_CASE(11);
-        SUBSYS_CASE(12);
-        SUBSYS_CASE(13);
-        SUBSYS_CASE(14);
-        SUBSYS_CASE(15);
-    default: return NULL;
+    struct task_struct *task = view->task;
+
+    return view->direct ? task->se.cfs_rq->rq : BPF_CORE_READ(task, se.cfs_rq, rq);
+}
+
+/* Whether a task leads to the clock: constants once the object is loaded. */
+static __always_inline bool has_clock(void)
+{
+    struct task_struct *task = NULL;
+    struct cfs_rq *cfs_rq = NULL;
+    struct rq *rq = NULL;
+
+    return rq_clock && bpf_core_field_exists(task->se.cfs_rq) &&
+           bpf_core_field_exists(cfs_rq->rq) && bpf_core_field_exists(rq->clock_task);
+}
+
+/* Whether the scheduler itself keeps time in interrupts out of its clock. */
+static __always_inline bool irq_kept(void)
+{
+    struct rq___irq *rq = NULL;
+
+    return has_clock() && bpf_core_field_exists(rq->prev_irq_time);
+}
+
+static __always_inline void now(struct kw_sched_slot *slot, const struct view *view,
+                                const bool at_switch, struct moment *ret)
+{
+    struct rq *rq;
+    __u64 clock_ns;
+    __s64 lag_ns, tail_ns;
+
+    if (!has_clock()) {
+        ret->task_ns = ret->core_ns = bpf_ktime_get_ns();
+        return;
+    }
+    rq = run_queue(view);
+    ret->task_ns = READ(view, rq, clock_task);
+    ret->core_ns = 0;
+    if (irq_kept()) {
+        struct rq___irq *with_irq = (void *)rq;
+        slot->irq_ns = READ(view, with_irq, prev_irq_time);
+    }
+    if (!smt && at_switch && !slot->recalibrate)
+        return;
+    clock_ns = READ(view, rq, clock);
+    ret->core_ns = clock_ns;
+    if (at_switch) {
+        if (slot->recalibrate) {
+            slot->ahead_ns = bpf_ktime_get_ns() - clock_ns;
+            slot->recalibrate = 0;
+        }
+        return;
+    }
+    lag_ns = (__s64)(bpf_ktime_get_ns() - clock_ns);
+    tail_ns = slot->ahead_ns == 0 ? 0 : lag_ns - (__s64)slot->ahead_ns;
+    if (tail_ns < 0)
+        tail_ns = 0;
+    if (tail_ns > TAIL_NS_MAX)
+        tail_ns = TAIL_NS_MAX;
+    slot->ahead_ns = (__u64)(lag_ns - tail_ns);
+    slot->recalibrate = 1;
+    ret->task_ns += (__u64)tail_ns;
+    ret->core_ns += (__u64)tail_ns;
+}
+
+static __always_inline __u64 busy_ns(__u64 word, __u64 core_ns)
+{
+    return word & KW_SCHED_BUSY ? core_ns - (word & ~KW_SCHED_BUSY) : word;
+}
+
+/* How much the sibling was busy since the slot's slice began; begins the next one. */
+static __always_inline __u64 shared_ns(struct kw_sched_slot *slot, __u64 core_ns)
+{
+    __u32 cpu = slot->sibling;
+    struct kw_sched_core *core = bpf_map_lookup_elem(&cores, &cpu);
+    __u64 sibling_ns, before_ns = slot->sibling_ns;
+
+    if (core == NULL)
+        return 0; /* KW_SCHED_NO_CPU */
+    sibling_ns = busy_ns(*(volatile __u64 *)&core->busy, core_ns);
+    slot->sibling_ns = sibling_ns;
+    /* the other CPU's clock may be a moment ahead */
+    return (__s64)(sibling_ns - before_ns) > 0 ? sibling_ns - before_ns : 0;
+}
+
+/* This CPU goes idle or ceases to be. */
+static __always_inline void publish(const struct kw_sched_slot *slot, bool busy, __u64 core_ns)
+{
+    __u32 cpu = slot->cpu;
+    struct kw_sched_core *core = bpf_map_lookup_elem(&cores, &cpu);
+    __u64 word;
+
+    if (core == NULL)
+        return;
+    word = busy_ns(core->busy, core_ns);
+    *(volatile __u64 *)&core->busy =
+        busy ? KW_SCHED_BUSY | ((core_ns - word) & ~KW_SCHED_BUSY) : word;
+}
+
+/* Reads this CPU's counters. Where they cannot be read, says so in the slot, for user space. */
+static __always_inline void count(struct kw_sched_slot *slot, struct kw_sched_value *add)
+{
+    struct bpf_perf_event_value value = {};
+    __u64 first = (__u64)slot->cpu * KW_SCHED_COUNTERS;
+    bool valid = slot->counted;
+
+    add->enabled_ns = add->running_ns = 0;
+    __builtin_memset(add->counters, 0, sizeof(add->counters));
+    slot->counted = 1;
+#pragma unroll
+    for (int i = 0; i < KW_SCHED_COUNTERS; i++) {
+        if (bpf_perf_event_read_value(&events, (first + i) & BPF_F_INDEX_MASK, &value,
+                                      sizeof(value)) < 0) {
+            if (i == 0) {
+                slot->counted = 0;
+                slot->counting_failed++;
+                return;
+            }
+            continue; /* this CPU has only the ones before */
+        }
+        if (i == 0) {
+            /* events that were opened anew begin at 0 */
+            valid = valid && value.enabled >= slot->enabled_ns;
+            if (valid) {
+                add->enabled_ns = value.enabled - slot->enabled_ns;
+                add->running_ns = value.running - slot->running_ns;
+            }
+            slot->enabled_ns = value.enabled;
+            slot->running_ns = value.running;
+        }
+        if (valid && value.counter > slot->counters[i])
+            add->counters[i] = value.counter - slot->counters[i];
+        slot->counters[i] = value.counter;
     }
 }
 
-static __always_inline __u64 key_of(struct task_struct *task, const bool direct)
-{
-    struct css_set *set;
-    struct kernfs_node *kn;
-    __u64 id;
-
-    if ((direct ? task->pid : BPF_CORE_READ(task, pid)) == 0)
-        return KW_SCHED_KEY_IDLE;
-    set = direct ? task->cgroups : BPF_CORE_READ(task, cgroups);
-    kn = direct ? set->dfl_cgrp->kn : BPF_CORE_READ(set, dfl_cgrp, kn);
-    id = kernfs_id(kn, direct);
-    if (id != KW_SCHED_ROOT_ID && id != v2_root_id)
-        return id;
-    if (v1_enabled && bpf_core_enum_value_exists(enum cgroup_subsys_id, cpuacct_cgrp_id)) {
-        kn = v1_node(set, direct);
-        if (kn == NULL)
-            return KW_SCHED_KEY_SYSTEM;
-        id = kernfs_id(kn, direct);
-        if (id != KW_SCHED_ROOT_ID && id != v1_root_id)
-            return id | KW_SCHED_KEY_V1;
-    }
-    return KW_SCHED_KEY_SYSTEM;
-}
-
-static __always_inline void charge(__u64 key, __u64 ns)
+static __always_inline void charge(__u64 key, const struct kw_sched_value *add)
 {
     struct kw_sched_value *value = bpf_map_lookup_elem(&usage, &key);
 
@@ -124,26 +248,53 @@ static __always_inline void charge(__u64 key, __u64 ns)
         if (value == NULL)
             return; /* not reached: user space puts the overflow key in before it attaches */
     }
-    value->on_cpu_ns += ns;
+    value->on_cpu_ns += add->on_cpu_ns;
+    if (smt)
+        value->shared_ns += add->shared_ns;
+    if (!counting)
+        return;
+#pragma unroll
+    for (int i = 0; i < KW_SCHED_COUNTERS; i++)
+        value->counters[i] += add->counters[i];
+    value->enabled_ns += add->enabled_ns;
+    value->running_ns += add->running_ns;
 }
 
-static __always_inline void enter(__u64 key, const bool always)
+/* @param view a task of this CPU: the clock is found through it. */
+static __always_inline void enter(__u64 key, const struct view *view, const bool at_switch)
 {
     __u32 zero = 0;
     struct kw_sched_slot *slot = bpf_map_lookup_elem(&slots, &zero);
-    __u64 now, last, since;
+    struct kw_sched_value add; /* of what is counted */
+    struct moment moment;
+    __u64 last, since;
 
-    if (slot == NULL || (!always && slot->key == key))
+    if (slot == NULL || (at_switch && slot->key == key))
         return;
-    now = bpf_ktime_get_ns();
+    now(slot, view, at_switch, &moment);
     last = slot->key;
     since = slot->since_ns;
+    /* an earlier slice was said to end later than it did: go on from there */
+    if (since - moment.task_ns < TAIL_NS_MAX)
+        moment.task_ns = since;
     /* first the new slice, then the old one's time: `moved` runs with interrupts on, and a flush
      * that comes in between must not find the old slice open and charge it again */
     slot->key = key;
-    slot->since_ns = now;
-    if (last != KW_SCHED_KEY_IDLE && now > since)
-        charge(last, now - since);
+    slot->since_ns = moment.task_ns;
+    add.shared_ns = 0;
+    if (smt) {
+        add.shared_ns = shared_ns(slot, moment.core_ns);
+        if ((last == KW_SCHED_KEY_IDLE) != (key == KW_SCHED_KEY_IDLE))
+            publish(slot, key != KW_SCHED_KEY_IDLE, moment.core_ns);
+    }
+    if (counting)
+        count(slot, &add);
+    if (last == KW_SCHED_KEY_IDLE || moment.task_ns <= since)
+        return;
+    add.on_cpu_ns = moment.task_ns - since;
+    if (add.shared_ns > add.on_cpu_ns)
+        add.shared_ns = add.on_cpu_ns;
+    charge(last, &add);
 }
 
 /* Arguments of sched_switch: preempt, prev, next; later kernels append to them. */
@@ -155,12 +306,13 @@ int switch_btf(__u64 *ctx)
 {
     struct task_struct *prev = (void *)ctx[PREV_TASK];
     struct task_struct *next = (void *)ctx[NEXT_TASK];
+    struct view view = {.task = prev, .direct = true};
 
     /* Threads of one container that follow each other: nothing to do, and nothing else to look at.
      * Idle tasks share the set of the root, but are not the system. */
     if (prev->cgroups == next->cgroups && prev->pid != 0 && next->pid != 0)
         return 0;
-    enter(key_of(next, true), false);
+    enter(key_of(next, true), &view, true);
     return 0;
 }
 
@@ -169,8 +321,9 @@ SEC("raw_tp/sched_switch")
 int switch_raw(__u64 *ctx)
 {
     struct task_struct *next = (void *)ctx[NEXT_TASK];
+    struct view view = {.task = next};
 
-    enter(key_of(next, false), false);
+    enter(key_of(next, false), &view, true);
     return 0;
 }
 
@@ -179,9 +332,13 @@ int switch_raw(__u64 *ctx)
 SEC("raw_tp/cgroup_attach_task")
 int moved(void *ctx __attribute__((unused)))
 {
-    struct task_struct *current = (void *)bpf_get_current_task();
+    struct view view = {.task = (void *)bpf_get_current_task()};
+    __u64 key = key_of(view.task, false);
+    __u32 zero = 0;
+    struct kw_sched_slot *slot = bpf_map_lookup_elem(&slots, &zero);
 
-    enter(key_of(current, false), false);
+    if (slot != NULL && slot->key != key)
+        enter(key, &view, false);
     return 0;
 }
 
@@ -190,9 +347,42 @@ int moved(void *ctx __attribute__((unused)))
 SEC("raw_tp")
 int flush(void *ctx __attribute__((unused)))
 {
-    struct task_struct *current = (void *)bpf_get_current_task();
+    struct view view = {.task = (void *)bpf_get_current_task()};
+    struct kw_sched_slot *slot;
+    __u32 zero = 0;
 
-    enter(key_of(current, false), true);
+    enter(key_of(view.task, false), &view, false);
+    slot = bpf_map_lookup_elem(&slots, &zero);
+    if (slot != NULL)
+        slot->irq_kept = irq_kept();
+    return 0;
+}
+
+/* Time in soft interrupts is nobody's slice: the open one begins so much later. */
+SEC("raw_tp/softirq_entry")
+int softirq_in(void *ctx __attribute__((unused)))
+{
+    __u32 zero = 0;
+    struct kw_sched_slot *slot = bpf_map_lookup_elem(&slots, &zero);
+
+    if (slot != NULL)
+        slot->irq_entry_ns = bpf_ktime_get_ns();
+    return 0;
+}
+
+SEC("raw_tp/softirq_exit")
+int softirq_out(void *ctx __attribute__((unused)))
+{
+    __u32 zero = 0;
+    struct kw_sched_slot *slot = bpf_map_lookup_elem(&slots, &zero);
+    __u64 ns;
+
+    if (irq_kept() || slot == NULL || slot->irq_entry_ns == 0)
+        return 0; /* was in one when the programs were attached */
+    ns = bpf_ktime_get_ns() - slot->irq_entry_ns;
+    slot->irq_entry_ns = 0;
+    slot->irq_ns += ns;
+    slot->since_ns += ns;
     return 0;
 }
 

@@ -15,13 +15,36 @@ const struct agent_accounting_ops *const agent_accounting_backends[] = {
     NULL,
 };
 
+const char *const agent_feature_names[] = {
+    [AGENT_FEATURE_SMT] = "smt",
+    [AGENT_FEATURE_COUNTERS] = "counters",
+    [AGENT_FEATURE_SOFTIRQ] = "softirq",
+};
+_Static_assert(sizeof(agent_feature_names) / sizeof(agent_feature_names[0]) == AGENT_FEATURE__MAX,
+               "a feature has no name");
+
 void agent_usage_free(struct agent_usage *usage)
 {
     if (usage == NULL)
         return;
     free(usage->keys);
     free(usage->cpu_ns);
+    free(usage->more);
     (void)memset(usage, 0, sizeof(*usage));
+}
+
+static int grow_more(struct agent_usage *usage, size_t rows, unsigned n_packages)
+{
+    size_t wanted = rows * n_packages;
+
+    if ((usage->features & AGENT_FEATURES_MORE) == 0 || wanted <= usage->cap_more)
+        return 0;
+    struct agent_more *more = reallocarray(usage->more, wanted, sizeof(*more));
+    if (more == NULL)
+        return -ENOMEM;
+    usage->more = more;
+    usage->cap_more = wanted;
+    return 0;
 }
 
 static int grow(struct agent_usage *usage, size_t rows, unsigned n_packages)
@@ -35,12 +58,15 @@ static int grow(struct agent_usage *usage, size_t rows, unsigned n_packages)
     if (cells == NULL)
         return -ENOMEM;
     usage->cpu_ns = cells;
+    if (grow_more(usage, rows, n_packages) < 0)
+        return -ENOMEM;
     usage->cap = rows;
     return 0;
 }
 
-int agent_usage_reset(struct agent_usage *usage, size_t n, unsigned n_packages)
+int agent_usage_reset(struct agent_usage *usage, size_t n, unsigned n_packages, unsigned features)
 {
+    usage->features = features;
     if (n_packages == 0)
         n_packages = 1;
     if (usage->cap < n || usage->n_packages < n_packages || usage->cap == 0) {
@@ -49,10 +75,13 @@ int agent_usage_reset(struct agent_usage *usage, size_t n, unsigned n_packages)
         if (r < 0)
             return r;
     }
+    if (grow_more(usage, usage->cap, n_packages) < 0)
+        return -ENOMEM;
     usage->n = 0;
     usage->n_packages = n_packages;
     usage->overflowed = false;
     usage->t_ns = 0;
+    usage->softirq_ns = 0;
     return 0;
 }
 
@@ -62,6 +91,9 @@ uint64_t *agent_usage_add(struct agent_usage *usage, uint64_t key)
         return NULL;
     uint64_t *row = usage->cpu_ns + usage->n * usage->n_packages;
     (void)memset(row, 0, usage->n_packages * sizeof(*row));
+    if ((usage->features & AGENT_FEATURES_MORE) != 0)
+        (void)memset(usage->more + usage->n * usage->n_packages, 0,
+                     usage->n_packages * sizeof(*usage->more));
     usage->keys[usage->n++] = key;
     return row;
 }

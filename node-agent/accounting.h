@@ -28,23 +28,71 @@
 #define AGENT_KEY_OVERFLOW UINT64_MAX /* what a full map could not keep apart */
 #define AGENT_KEY_V1       (UINT64_C(1) << 63)
 
+/** What can be counted beside time, where the machine has it; each costs nothing while off. */
+enum agent_feature {
+    AGENT_FEATURE_SMT,      /**< time with the SMT sibling busy */
+    AGENT_FEATURE_COUNTERS, /**< cycles, instructions, misses of the last-level cache */
+    AGENT_FEATURE_SOFTIRQ,  /**< time in soft interrupts is taken out of the cgroups' */
+    AGENT_FEATURE__MAX
+};
+#define AGENT_FEATURE_BIT(feature) (1u << (feature))
+/** Those that agent_usage.more is for. */
+#define AGENT_FEATURES_MORE \
+    (AGENT_FEATURE_BIT(AGENT_FEATURE_SMT) | AGENT_FEATURE_BIT(AGENT_FEATURE_COUNTERS))
+
+/** "smt", "counters", "softirq". */
+extern const char *const agent_feature_names[AGENT_FEATURE__MAX];
+
+/** Whether a feature that was asked for is there. */
+struct agent_feature_state {
+    bool on;
+    char why_not[256]; /**< "" where it is on or was not asked for */
+};
+
+/** Hardware counters, in the order of agent_more.counters. */
+enum agent_counter {
+    AGENT_COUNTER_CYCLES,
+    AGENT_COUNTER_INSTRUCTIONS,
+    AGENT_COUNTER_LLC_MISSES,
+    AGENT_COUNTER__MAX
+};
+
+/** An event as perf_event_open(2) names it. */
+struct agent_counter_event {
+    uint32_t type;
+    uint64_t config;
+};
+
+/** Of one cgroup on one package, cumulative as its CPU time. */
+struct agent_more {
+    uint64_t shared_ns; /**< the part of the CPU time during which the SMT sibling was busy */
+    /** As counted: a PMU that is shared counts only for running_ns of enabled_ns. What it would
+     * have counted follows for the difference of two readings, not for the sums. */
+    uint64_t counters[AGENT_COUNTER__MAX];
+    uint64_t enabled_ns, running_ns;
+};
+
 /** One reading: cumulative CPU time since the accounting was opened. Memory is kept between
  * readings. */
 struct agent_usage {
     uint64_t t_ns; /**< CLOCK_MONOTONIC at the flush */
     size_t n, cap;
     unsigned n_packages;
-    uint64_t *keys;   /**< n, unique */
-    uint64_t *cpu_ns; /**< n x n_packages: row i, dense package p at [i * n_packages + p] */
-    bool overflowed;  /**< AGENT_KEY_OVERFLOW holds time of cgroups that did not fit */
+    uint64_t *keys;          /**< n, unique */
+    uint64_t *cpu_ns;        /**< n x n_packages: row i, dense package p at [i * n_packages + p] */
+    bool overflowed;         /**< AGENT_KEY_OVERFLOW holds time of cgroups that did not fit */
+    unsigned features;       /**< AGENT_FEATURE_BIT of what was counted */
+    struct agent_more *more; /**< n x n_packages as cpu_ns; NULL: time only */
+    size_t cap_more;
+    uint64_t softirq_ns; /**< of all CPUs; in no row */
 };
 
 /** Frees the rows, not the struct; leaves it empty. NULL-safe. */
 void agent_usage_free(struct agent_usage *usage);
 
-/** Empties a reading for `n_packages` and makes room for `n` rows; memory is kept. @return 0 or
- * -ENOMEM (content kept). */
-int agent_usage_reset(struct agent_usage *usage, size_t n, unsigned n_packages);
+/** Empties a reading for `n_packages` and makes room for `n` rows; memory is kept.
+ * @param features that are counted. @return 0 or -ENOMEM (content kept). */
+int agent_usage_reset(struct agent_usage *usage, size_t n, unsigned n_packages, unsigned features);
 
 /** Appends a row of zeros. @param key not in the reading yet. @return its n_packages cells, valid
  * until the next call; NULL: no memory. */
@@ -55,6 +103,9 @@ struct agent_accounting_conf {
     const char *sysfs_root; /**< where fs/cgroup is looked for */
     const char *procfs_root;
     unsigned max_cgroups; /**< size of the map; 0: from the machine */
+    unsigned features;    /**< AGENT_FEATURE_BIT of what is wanted where it can be had */
+    const struct agent_counter_event
+        *events; /**< AGENT_COUNTER__MAX of them; NULL: the PMU's own */
 };
 
 struct agent_accounting_ops {
@@ -65,6 +116,9 @@ struct agent_accounting_ops {
     /** Closes running slices and reads everything. Allocates only to grow. @return 0 or -errno; ret
      * keeps its last content on error. */
     int (*read)(void *self, struct agent_usage *ret);
+    /** What came of the features that were asked for: AGENT_FEATURE__MAX states that live as long
+     * as the accounting. NULL: this backend counts time alone. */
+    const struct agent_feature_state *(*features)(void *self);
     /** Drops entries of cgroups that are gone and whose time was booked. */
     void (*forget)(void *self, const uint64_t *keys, size_t n);
     /** NULL-safe, nulls. */

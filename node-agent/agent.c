@@ -29,6 +29,7 @@
 #include "common/file.h"
 #include "common/loop.h"
 #include "common/version.h"
+#include "node-agent/accounting_choice.h"
 #include "node-agent/exporter.h"
 #include "node-agent/pace.h"
 #include "node-agent/privilege.h"
@@ -201,32 +202,6 @@ static void fill_info(struct agent *agent)
         agent->boot_id[0] = '\0';
 }
 
-static int open_accounting(struct agent *agent, struct kw_err *err)
-{
-    struct agent_accounting_conf conf = {.topology = &agent->topology,
-                                         .sysfs_root = agent->roots.cgroup_sysfs,
-                                         .procfs_root = agent->roots.procfs};
-    const char *asked = agent->options->accounting == 0
-                            ? NULL
-                            : agent_accounting_choices[agent->options->accounting];
-    int rc = -ENODEV;
-
-    for (size_t i = 0; agent_accounting_backends[i] != NULL && rc < 0; i++) {
-        const struct agent_accounting_ops *ops = agent_accounting_backends[i];
-        struct kw_err cause = {0};
-        if (asked != NULL && strcmp(asked, ops->name) != 0)
-            continue;
-        rc = ops->open(&conf, &agent->accounting_self, &cause);
-        if (rc == 0)
-            agent->accounting = ops;
-        else if (asked == NULL)
-            kw_log_info(agent->log, "accounting not usable", kw_str("accounting", ops->name),
-                        kw_str("cause", cause.text));
-        (void)kw_err_set(err, rc, "accounting %s: %s", ops->name, cause.text);
-    }
-    return rc;
-}
-
 static int open_meter(struct agent *agent, struct kw_err *err)
 {
     const struct agent_options *options = agent->options;
@@ -256,7 +231,11 @@ static int open_sources(struct agent *agent, struct kw_err *err)
                                          .cgroup_root = agent->options->cgroup_root};
     struct kw_err cause = {0};
     char kept[AGENT_PRIVILEGE_TEXT];
-    int rc = open_accounting(agent, err);
+    struct agent_accounting_conf accounting = {.topology = &agent->topology,
+                                               .sysfs_root = agent->roots.cgroup_sysfs,
+                                               .procfs_root = agent->roots.procfs};
+    int rc = agent_accounting_choose(agent->options, &accounting, agent->log, &agent->accounting,
+                                     &agent->accounting_self, err);
 
     if (rc == 0)
         rc = open_meter(agent, err);

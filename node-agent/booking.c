@@ -32,6 +32,8 @@ struct agent_booking {
     uint64_t *forget; /* keys to let go of in this sample */
     size_t n_forget, cap_forget;
     uint64_t delta_ns[AGENT_PACKAGES_MAX];
+    struct agent_counts counts[AGENT_PACKAGES_MAX];
+    bool multiplexed;
     /* of the sample at hand, for the walk over the cgroups */
     uint64_t now_ns;
     int64_t now_unix_ms;
@@ -80,6 +82,31 @@ static bool row_delta(struct agent_booking *booking, const struct agent_usage *u
         moved = moved || now != before;
     }
     return moved;
+}
+
+/** What row `i` adds to the counts, and notes it. @return NULL where only time is counted. */
+static const struct agent_counts *take_counts(struct agent_booking *booking,
+                                              const struct agent_usage *usage, size_t i,
+                                              struct agent_cell *cell)
+{
+    static const struct agent_more nothing;
+    unsigned n =
+        usage->n_packages < booking->conf.n_packages ? usage->n_packages : booking->conf.n_packages;
+
+    if ((usage->features & AGENT_FEATURES_MORE) == 0)
+        return NULL;
+    if (cell != NULL && cell->prev_more == NULL)
+        cell->prev_more = calloc(booking->conf.n_packages, sizeof(*cell->prev_more));
+    memset(booking->counts, 0, sizeof(booking->counts));
+    for (unsigned p = 0; p < n; p++) {
+        const struct agent_more *now = &usage->more[i * usage->n_packages + p];
+        bool noted = cell != NULL && cell->prev_more != NULL;
+        booking->counts[p] = agent_counts_between(noted ? &cell->prev_more[p] : &nothing, now,
+                                                  &booking->multiplexed);
+        if (noted)
+            cell->prev_more[p] = *now;
+    }
+    return booking->counts;
 }
 
 void agent_booking_busy(struct agent_booking *booking, const struct agent_usage *usage,
@@ -158,9 +185,11 @@ static int book_row(struct agent_booking *booking, const struct agent_usage *usa
         rc = agent_cells_add(booking->cells, usage->keys[i], &cell);
         moved = true;
     }
+    const struct agent_counts *counts =
+        moved || baseline ? take_counts(booking, usage, i, cell) : NULL;
     if (!baseline)
         agent_ledger_use(booking->conf.ledger, cell != NULL ? cell->workload : NULL,
-                         cell != NULL ? cell->container : NULL, booking->delta_ns);
+                         cell != NULL ? cell->container : NULL, booking->delta_ns, counts);
     if (cell == NULL)
         return rc;
     if (moved) {
@@ -199,6 +228,7 @@ int agent_booking_take(struct agent_booking *booking, const struct agent_usage *
     booking->now_ns = now_ns;
     booking->now_unix_ms = now_unix_ms;
     booking->error = 0;
+    booking->multiplexed = false;
     if (booking->conf.cgroups != NULL)
         agent_cgroups_each(booking->conf.cgroups, follow, booking);
     for (size_t i = 0; usage != NULL && i < usage->n; i++) {
@@ -208,4 +238,9 @@ int agent_booking_take(struct agent_booking *booking, const struct agent_usage *
     }
     forget_ended(booking);
     return booking->error;
+}
+
+bool agent_booking_multiplexed(const struct agent_booking *booking)
+{
+    return booking->multiplexed;
 }

@@ -40,3 +40,6 @@ void agent_booking_busy(struct agent_booking *booking, const struct agent_usage 
  */
 int agent_booking_take(struct agent_booking *booking, const struct agent_usage *usage,
                        bool baseline, uint64_t now_ns, int64_t now_unix_ms);
+
+/** Whether hardware counters of the last reading shared their PMU with others. */
+bool agent_booking_multiplexed(const struct agent_booking *booking);

@@ -1,43 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <bpf/bpf.h>
-#include <bpf/btf.h>
-#include <bpf/libbpf.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "bpf/sched.h"
-#include "bpf/sched.skel.h"
-#include "common/cleanup.h"
-#include "common/clock.h"
-#include "common/file.h"
-#include "node-agent/accounting.h"
-#include "node-agent/bpf_why.h"
-#include "node-agent/cgroup_mounts.h"
-
 /*
- * The user side of bpf/sched.bpf.c: load, attach, read. The only file that knows libbpf.
+ * The user side of bpf/sched.bpf.c: load, attach, flush.
  *
  * The two backends here differ in one program of the object. Which one the kernel takes is found
  * out by loading it, never from a version. `open` ends with a flush of every CPU: it proves that
  * the kernel can run a program on a given CPU (else the backend is refused), and it takes note of
  * tasks that have been running since before the program was attached.
  *
+ * A feature that was asked for and cannot be had is off, with the reason, and costs nothing: its
+ * branches are not loaded and the map has no room for it.
+ *
  * A reading flushes the CPUs that are not idle (an idle CPU has no open slice and is left asleep),
- * then reads the map in batches, each CPU's value going to that CPU's package. The reading is put
- * together beside the caller's and swapped in when it is complete. A CPU that went offline answers
- * the flush with ENXIO; it left in its idle task, so its slot is closed and its values stay in the
- * map.
+ * then reads the map. The reading is put together beside the caller's and swapped in when it is
+ * complete. A CPU that went offline answers the flush with ENXIO; it left in its idle task, so its
+ * slot is closed and its values stay in the map. Its counters are gone: when it is back, the BPF
+ * side says that it cannot read them, and they are opened anew.
  *
  * Memory: preallocated up to PREALLOC_BYTES_MAX. Where the machine needs more, entries are
- * allocated when they are used, if the kernel's allocator is safe inside the scheduler (it then has
- * a type bpf_mem_alloc), else the map is made smaller and the overflow key takes what does not fit.
+ * allocated when they are used, if the kernel's allocator is safe inside the scheduler, else the
+ * map is made smaller and the overflow key takes what does not fit.
  */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "bpf/sched.h"
+#include "bpf/sched.skel.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "node-agent/accounting.h"
+#include "node-agent/bpf_counters.h"
+#include "node-agent/bpf_usage.h"
+#include "node-agent/bpf_why.h"
+#include "node-agent/cgroup_mounts.h"
 
 /* Entries of a machine with few cgroups: 4096 x 8 bytes x CPUs. */
 #define ENTRIES_MIN        4096
@@ -47,10 +46,6 @@
 #define ENTRIES_MAX        (1u << 20)
 /* 16 MiB hold 4096 cgroups on 512 CPUs; unswappable, so no more is taken unasked. */
 #define PREALLOC_BYTES_MAX (16u << 20)
-/* Entries a batch: few system calls, and on 512 CPUs still only 1 MiB of buffer. */
-#define BATCH              256
-/* The kernel's own ENOTSUPP, which libc does not name: what an old map says to a batch. */
-#define KERNEL_ENOTSUPP    524
 /* The verifier's last words; it is asked for them only after a refusal. */
 #define LOG_BYTES          65536
 
@@ -58,16 +53,21 @@ struct bpf_acct {
     struct sched_bpf *skel;
     struct bpf_link *link;
     struct bpf_link *moved_link; /* NULL: the kernel has not that tracepoint */
-    int usage_fd, slots_fd, flush_fd;
+    struct bpf_link *softirq_links[2];
+    int slots_fd, flush_fd;
     unsigned n_cpus; /* possible CPUs: values of one entry */
     unsigned n_packages;
-    uint16_t *cpu;                 /* n_cpus: place among the possible CPUs -> CPU number */
-    uint8_t *package;              /* n_cpus: place -> dense package */
-    struct kw_sched_slot *slots;   /* n_cpus */
-    uint64_t *keys;                /* batch_cap */
-    struct kw_sched_value *values; /* batch_cap x n_cpus */
-    unsigned batch_cap;
-    bool no_batch;            /* this kernel reads one by one */
+    unsigned n_cpu_numbers;      /* highest + 1 */
+    uint16_t *cpu;               /* n_cpus: place among the possible CPUs -> CPU number */
+    uint8_t *package;            /* n_cpus: place -> dense package */
+    struct kw_sched_slot *slots; /* n_cpus, as of the last flush */
+    uint32_t *counting_failed;   /* n_cpus: what was seen of the slots' */
+    const struct agent_counter_event *events;
+    struct agent_bpf_usage reader;
+    unsigned features; /* AGENT_FEATURE_BIT of what is on */
+    bool plain;        /* this kernel refused all that is not needed */
+    struct agent_feature_state states[AGENT_FEATURE__MAX];
+    uint64_t softirq_base_ns;
     struct agent_usage stage; /* the reading that is being put together */
 };
 
@@ -79,30 +79,29 @@ static void bpf_acct_close(void **self)
         return;
     bpf_link__destroy(acct->link);
     bpf_link__destroy(acct->moved_link);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(acct->softirq_links); i++)
+        bpf_link__destroy(acct->softirq_links[i]);
     sched_bpf__destroy(acct->skel);
+    agent_bpf_usage_free(&acct->reader);
     agent_usage_free(&acct->stage);
     free(acct->cpu);
     free(acct->package);
     free(acct->slots);
-    free(acct->keys);
-    free(acct->values);
+    free(acct->counting_failed);
     free(acct);
     *self = NULL;
 }
 
-static int alloc_batch(struct bpf_acct *acct, unsigned cap)
+static bool is_on(const struct bpf_acct *acct, enum agent_feature feature)
 {
-    uint64_t *keys = reallocarray(acct->keys, cap, sizeof(*keys));
+    return (acct->features & AGENT_FEATURE_BIT(feature)) != 0;
+}
 
-    if (keys == NULL)
-        return -ENOMEM;
-    acct->keys = keys;
-    void *values = reallocarray(acct->values, cap, acct->n_cpus * sizeof(*acct->values));
-    if (values == NULL)
-        return -ENOMEM;
-    acct->values = values;
-    acct->batch_cap = cap;
-    return 0;
+static void switch_off(struct bpf_acct *acct, enum agent_feature feature, const char *why)
+{
+    acct->features &= ~AGENT_FEATURE_BIT(feature);
+    acct->states[feature].on = false;
+    (void)snprintf(acct->states[feature].why_not, sizeof(acct->states[feature].why_not), "%s", why);
 }
 
 /* Places of the possible CPUs: the kernel hands out one value for each, in ascending order. */
@@ -118,35 +117,59 @@ static int map_cpus(struct bpf_acct *acct, const struct agent_accounting_conf *c
     acct->cpu = calloc(acct->n_cpus, sizeof(*acct->cpu));
     acct->package = calloc(acct->n_cpus, sizeof(*acct->package));
     acct->slots = calloc(acct->n_cpus, sizeof(*acct->slots));
-    if (acct->cpu == NULL || acct->package == NULL || acct->slots == NULL)
+    acct->counting_failed = calloc(acct->n_cpus, sizeof(*acct->counting_failed));
+    if (acct->cpu == NULL || acct->package == NULL || acct->slots == NULL ||
+        acct->counting_failed == NULL)
         return -ENOMEM;
     bool listed = agent_cpu_set_read(conf->sysfs_root, "possible", &possible) == 0 &&
                   possible.n == acct->n_cpus;
     for (unsigned i = 0; i < acct->n_cpus; i++) {
         acct->cpu[i] = listed ? possible.cpus[i] : (uint16_t)i;
+        if (acct->cpu[i] >= acct->n_cpu_numbers)
+            acct->n_cpu_numbers = acct->cpu[i] + 1u;
         if (acct->cpu[i] < AGENT_CPUS_MAX &&
             conf->topology->cpu_package[acct->cpu[i]] < acct->n_packages)
             acct->package[i] = conf->topology->cpu_package[acct->cpu[i]];
     }
-    return alloc_batch(acct, BATCH);
+    return 0;
 }
 
-static bool kernel_allocates_in_tracing(void)
+/* The siblings as the slots have them. @return whether any CPU has one. */
+static bool fill_slots(struct bpf_acct *acct, const struct agent_topology *topology)
 {
-    struct btf *btf = btf__load_vmlinux_btf();
+    bool any = false;
 
-    if (btf == NULL)
-        return false;
-    bool found = btf__find_by_name_kind(btf, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
-    btf__free(btf);
-    return found;
+    for (unsigned i = 0; i < acct->n_cpus; i++) {
+        uint16_t cpu = acct->cpu[i];
+        uint16_t sibling = cpu < AGENT_CPUS_MAX ? topology->cpu_sibling[cpu] : 0;
+        bool known = sibling > 0 && sibling <= acct->n_cpu_numbers;
+        acct->slots[i] = (struct kw_sched_slot){
+            .cpu = cpu, .sibling = known ? (uint32_t)sibling - 1 : KW_SCHED_NO_CPU};
+        any = any || known;
+    }
+    return any;
+}
+
+/* What of the wish this machine has. */
+static void choose_features(struct bpf_acct *acct, const struct agent_accounting_conf *conf)
+{
+    bool siblings = fill_slots(acct, conf->topology);
+
+    acct->features = conf->features;
+    for (unsigned i = 0; i < AGENT_FEATURE__MAX; i++)
+        acct->states[i].on = is_on(acct, (enum agent_feature)i);
+    if (is_on(acct, AGENT_FEATURE_SMT) && !siblings)
+        switch_off(acct, AGENT_FEATURE_SMT,
+                   conf->topology->threads_per_core > 2
+                       ? "cores have more than two threads: who shares with whom is not told apart"
+                       : "no core has two threads");
 }
 
 static void size_map(struct bpf_acct *acct, const struct agent_accounting_conf *conf,
                      const struct agent_cgroup_mounts *mounts)
 {
     uint64_t entries = conf->max_cgroups;
-    uint64_t entry_bytes = (uint64_t)acct->n_cpus * sizeof(struct kw_sched_value);
+    uint64_t entry_bytes = acct->n_cpus * acct->reader.value_bytes;
 
     if (entries == 0) {
         entries = agent_cgroup_mounts_count(mounts->paths[AGENT_HIERARCHY_V2], ENTRIES_MAX) +
@@ -159,7 +182,7 @@ static void size_map(struct bpf_acct *acct, const struct agent_accounting_conf *
         entries = ENTRIES_MAX;
     entries += 2; /* the system and the overflow key, which are always there */
     if (entries * entry_bytes > PREALLOC_BYTES_MAX) {
-        if (kernel_allocates_in_tracing())
+        if (agent_bpf_allocates_in_tracing())
             (void)bpf_map__set_map_flags(acct->skel->maps.usage, BPF_F_NO_PREALLOC);
         else if (conf->max_cgroups == 0 && entries > ENTRIES_MIN)
             entries = PREALLOC_BYTES_MAX / entry_bytes > ENTRIES_MIN
@@ -167,6 +190,7 @@ static void size_map(struct bpf_acct *acct, const struct agent_accounting_conf *
                           : ENTRIES_MIN;
     }
     (void)bpf_map__set_max_entries(acct->skel->maps.usage, (uint32_t)entries);
+    (void)bpf_map__set_value_size(acct->skel->maps.usage, (uint32_t)acct->reader.value_bytes);
 }
 
 static uint64_t root_id(const char *mount)
@@ -174,12 +198,6 @@ static uint64_t root_id(const char *mount)
     struct stat st;
 
     return mount[0] != '\0' && stat(mount, &st) == 0 ? (uint64_t)st.st_ino : KW_SCHED_ROOT_ID;
-}
-
-static int insert_key(struct bpf_acct *acct, uint64_t key)
-{
-    (void)memset(acct->values, 0, acct->n_cpus * sizeof(*acct->values));
-    return bpf_map_update_elem(acct->usage_fd, &key, acct->values, BPF_NOEXIST) < 0 ? -errno : 0;
 }
 
 /* Closes the running slice of one CPU. @return 0; -ENXIO offline; -errno. */
@@ -191,21 +209,26 @@ static int flush_cpu(const struct bpf_acct *acct, unsigned cpu)
     return r < 0 ? r : 0;
 }
 
-/* @param all also the CPUs that are idle: at the start their slots say nothing yet. */
-static int flush(struct bpf_acct *acct, bool all)
+static int read_slots(struct bpf_acct *acct)
 {
     uint32_t zero = 0;
 
-    if (bpf_map_lookup_elem(acct->slots_fd, &zero, acct->slots) < 0)
-        return -errno;
-    for (unsigned i = 0; i < acct->n_cpus; i++) {
+    return bpf_map_lookup_elem(acct->slots_fd, &zero, acct->slots) < 0 ? -errno : 0;
+}
+
+/* @param all also the CPUs that are idle: at the start their slots say nothing yet. */
+static int flush(struct bpf_acct *acct, bool all)
+{
+    int r = read_slots(acct);
+
+    for (unsigned i = 0; i < acct->n_cpus && r == 0; i++) {
         if (!all && acct->slots[i].key == KW_SCHED_KEY_IDLE)
             continue;
-        int r = flush_cpu(acct, acct->cpu[i]);
-        if (r < 0 && r != -ENXIO)
-            return r;
+        r = flush_cpu(acct, acct->cpu[i]);
+        if (r == -ENXIO)
+            r = 0;
     }
-    return 0;
+    return r;
 }
 
 /* libbpf says why in errno; a refusal without a reason is still one. */
@@ -214,57 +237,165 @@ static int last_error(void)
     return errno > 0 ? -errno : -EINVAL;
 }
 
-static int load(struct bpf_acct *acct, const struct agent_accounting_conf *conf, bool raw,
-                char *log, struct kw_err *err)
+static void set_up(struct bpf_acct *acct, const struct agent_accounting_conf *conf, bool raw,
+                   const struct agent_cgroup_mounts *mounts)
 {
+    struct sched_bpf *skel = acct->skel;
+    bool softirq = is_on(acct, AGENT_FEATURE_SOFTIRQ);
+
+    skel->rodata->v1_enabled = mounts->paths[AGENT_HIERARCHY_CPUACCT][0] != '\0';
+    skel->rodata->v2_root_id = root_id(mounts->paths[AGENT_HIERARCHY_V2]);
+    skel->rodata->v1_root_id = root_id(mounts->paths[AGENT_HIERARCHY_CPUACCT]);
+    skel->rodata->rq_clock = !acct->plain;
+    skel->rodata->smt = is_on(acct, AGENT_FEATURE_SMT);
+    skel->rodata->counting = is_on(acct, AGENT_FEATURE_COUNTERS);
+    acct->reader.value_bytes = is_on(acct, AGENT_FEATURE_COUNTERS) ? KW_SCHED_VALUE_ALL
+                               : is_on(acct, AGENT_FEATURE_SMT)    ? KW_SCHED_VALUE_SHARED
+                                                                   : KW_SCHED_VALUE_TIME;
+    size_map(acct, conf, mounts);
+    if (is_on(acct, AGENT_FEATURE_SMT))
+        (void)bpf_map__set_max_entries(skel->maps.cores, acct->n_cpu_numbers);
+    if (is_on(acct, AGENT_FEATURE_COUNTERS))
+        (void)bpf_map__set_max_entries(skel->maps.events, KW_SCHED_COUNTERS * acct->n_cpu_numbers);
+    (void)bpf_program__set_autoload(raw ? skel->progs.switch_btf : skel->progs.switch_raw, false);
+    (void)bpf_program__set_autoload(skel->progs.softirq_in, softirq);
+    (void)bpf_program__set_autoload(skel->progs.softirq_out, softirq);
+}
+
+static int load(struct bpf_acct *acct, const struct agent_accounting_conf *conf, bool raw,
+                struct kw_err *err)
+{
+    kw_cleanup_free struct agent_cgroup_mounts *mounts = calloc(1, sizeof(*mounts));
+    kw_cleanup_free char *log = calloc(1, LOG_BYTES);
     LIBBPF_OPTS(bpf_object_open_opts, opts, .kernel_log_buf = log, .kernel_log_size = LOG_BYTES,
                 .kernel_log_level = 0);
-    kw_cleanup_free struct agent_cgroup_mounts *mounts = calloc(1, sizeof(*mounts));
 
-    if (mounts == NULL) {
-        (void)kw_err_set(err, -ENOMEM, "no memory");
-        return -ENOMEM;
-    }
-    acct->skel = sched_bpf__open_opts(&opts);
-    if (acct->skel == NULL) {
-        int refused = last_error();
-        (void)agent_bpf_why(err, refused, "opening the BPF object", conf->procfs_root, NULL);
-        return refused;
-    }
+    if (mounts == NULL || log == NULL)
+        return kw_err_set(err, -ENOMEM, "no memory");
     (void)agent_cgroup_mounts_read(conf->sysfs_root, conf->procfs_root, mounts);
-    acct->skel->rodata->v1_enabled = mounts->paths[AGENT_HIERARCHY_CPUACCT][0] != '\0';
-    acct->skel->rodata->v2_root_id = root_id(mounts->paths[AGENT_HIERARCHY_V2]);
-    acct->skel->rodata->v1_root_id = root_id(mounts->paths[AGENT_HIERARCHY_CPUACCT]);
-    size_map(acct, conf, mounts);
-    struct bpf_program *unused = raw ? acct->skel->progs.switch_btf : acct->skel->progs.switch_raw;
-    (void)bpf_program__set_autoload(unused, false);
+    acct->skel = sched_bpf__open_opts(&opts);
+    if (acct->skel == NULL)
+        return agent_bpf_why(err, last_error(), "opening the BPF object", conf->procfs_root, NULL);
+    set_up(acct, conf, raw, mounts);
     int r = sched_bpf__load(acct->skel);
-    if (r < 0) {
-        (void)agent_bpf_why(err, r, "loading the BPF program", conf->procfs_root, log);
-        return r;
-    }
-    acct->usage_fd = bpf_map__fd(acct->skel->maps.usage);
+    if (r < 0)
+        return agent_bpf_why(err, r, "loading the BPF program", conf->procfs_root, log);
     acct->slots_fd = bpf_map__fd(acct->skel->maps.slots);
     acct->flush_fd = bpf_program__fd(acct->skel->progs.flush);
-    return 0;
+    acct->reader.map_fd = bpf_map__fd(acct->skel->maps.usage);
+    acct->reader.n_cpus = acct->n_cpus;
+    acct->reader.package = acct->package;
+    return agent_bpf_usage_init(&acct->reader);
+}
+
+/* Loads with all that the kernel seems to have; where it refuses that, without it. */
+static int load_what_it_takes(struct bpf_acct *acct, const struct agent_accounting_conf *conf,
+                              bool raw, struct kw_err *err)
+{
+    struct kw_err again = {0};
+    int r = load(acct, conf, raw, err);
+
+    if (r >= 0 || r == -EPERM || r == -ENOMEM)
+        return r;
+    acct->plain = true;
+    for (unsigned i = 0; i < AGENT_FEATURE__MAX; i++) {
+        if (is_on(acct, (enum agent_feature)i))
+            switch_off(acct, (enum agent_feature)i, err->text);
+    }
+    sched_bpf__destroy(KW_TAKE_PTR(acct->skel));
+    return load(acct, conf, raw, &again); /* what the first one said is the cause */
+}
+
+/* Tries the machine's counters, before the programs that would read them are loaded. */
+static void try_counters(struct bpf_acct *acct, const struct agent_accounting_conf *conf)
+{
+    char why[128];
+
+    acct->events = conf->events != NULL ? conf->events : agent_counter_events;
+    if (is_on(acct, AGENT_FEATURE_COUNTERS) &&
+        agent_bpf_counters_try(acct->cpu, acct->n_cpus, acct->events, why, sizeof(why)) < 0)
+        switch_off(acct, AGENT_FEATURE_COUNTERS, why);
+}
+
+/* Opens the counters of CPUs that have none: all of them at the start, later those that are back.
+ */
+static void open_counters(struct bpf_acct *acct, bool all)
+{
+    if (!is_on(acct, AGENT_FEATURE_COUNTERS))
+        return;
+    for (unsigned i = 0; i < acct->n_cpus; i++) {
+        uint32_t failed = acct->slots[i].counting_failed;
+        if (!all && acct->counting_failed[i] == failed)
+            continue;
+        acct->counting_failed[i] = failed;
+        /* one that is offline fails, and again when it is back: then it is tried again */
+        (void)agent_bpf_counters_open(bpf_map__fd(acct->skel->maps.events), acct->cpu[i],
+                                      acct->events);
+    }
+}
+
+static uint64_t softirq_ns(const struct bpf_acct *acct)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < acct->n_cpus; i++)
+        sum += acct->slots[i].irq_ns;
+    return sum;
+}
+
+static void attach_softirq(struct bpf_acct *acct)
+{
+    struct bpf_program *programs[] = {acct->skel->progs.softirq_in, acct->skel->progs.softirq_out};
+
+    for (size_t i = 0; is_on(acct, AGENT_FEATURE_SOFTIRQ) && i < KW_ARRAY_SIZE(programs); i++) {
+        acct->softirq_links[i] = bpf_program__attach(programs[i]);
+        if (acct->softirq_links[i] == NULL)
+            switch_off(acct, AGENT_FEATURE_SOFTIRQ,
+                       "the kernel has no tracepoints at soft interrupts");
+    }
+}
+
+/* Where the scheduler itself keeps that time, it is counted, asked for or not: it is in nobody's.
+ */
+static void settle_softirq(struct bpf_acct *acct)
+{
+    for (unsigned i = 0; i < acct->n_cpus; i++) {
+        if (!acct->slots[i].irq_kept)
+            continue;
+        acct->features |= AGENT_FEATURE_BIT(AGENT_FEATURE_SOFTIRQ);
+        acct->states[AGENT_FEATURE_SOFTIRQ] = (struct agent_feature_state){.on = true};
+        for (size_t k = 0; k < KW_ARRAY_SIZE(acct->softirq_links); k++) {
+            bpf_link__destroy(acct->softirq_links[k]);
+            acct->softirq_links[k] = NULL;
+        }
+    }
+    acct->softirq_base_ns = softirq_ns(acct);
 }
 
 static int attach(struct bpf_acct *acct, const struct agent_accounting_conf *conf, bool raw,
                   struct kw_err *err)
 {
-    int r = insert_key(acct, KW_SCHED_KEY_OVERFLOW);
+    uint32_t zero = 0;
+    int r = agent_bpf_usage_insert(&acct->reader, KW_SCHED_KEY_OVERFLOW);
 
     if (r == 0)
-        r = insert_key(acct, KW_SCHED_KEY_SYSTEM);
+        r = agent_bpf_usage_insert(&acct->reader, KW_SCHED_KEY_SYSTEM);
+    if (r == 0 && bpf_map_update_elem(acct->slots_fd, &zero, acct->slots, BPF_ANY) < 0)
+        r = -errno;
     if (r < 0)
         return agent_bpf_why(err, r, "writing a BPF map", conf->procfs_root, NULL);
+    open_counters(acct, true);
     acct->link =
         bpf_program__attach(raw ? acct->skel->progs.switch_raw : acct->skel->progs.switch_btf);
     if (acct->link == NULL)
         return agent_bpf_why(err, last_error(), "attaching to sched_switch", conf->procfs_root,
                              NULL);
     acct->moved_link = bpf_program__attach(acct->skel->progs.moved);
+    attach_softirq(acct);
     r = flush(acct, true);
+    if (r == 0)
+        r = read_slots(acct);
+    settle_softirq(acct);
     if (r < 0)
         return kw_err_set(err, r,
                           "eBPF: the kernel cannot run a program on a given CPU (%s); Linux 5.10 "
@@ -277,16 +408,17 @@ static int bpf_acct_open(const struct agent_accounting_conf *conf, bool raw, voi
                          struct kw_err *err)
 {
     kw_cleanup(bpf_acct_close) void *self = calloc(1, sizeof(struct bpf_acct));
-    kw_cleanup_free char *log = calloc(1, LOG_BYTES);
     struct bpf_acct *acct = self;
 
-    if (acct == NULL || log == NULL)
+    if (acct == NULL)
         return kw_err_set(err, -ENOMEM, "no memory");
     (void)libbpf_set_print(NULL); /* it would write to stderr; the cause goes into `err` */
     int r = map_cpus(acct, conf);
     if (r < 0)
         return kw_err_set(err, r, "eBPF: the list of CPUs cannot be read: %s", kw_errno_text(r));
-    r = load(acct, conf, raw, log, err);
+    choose_features(acct, conf);
+    try_counters(acct, conf);
+    r = load_what_it_takes(acct, conf, raw, err);
     if (r == 0)
         r = attach(acct, conf, raw, err);
     if (r < 0)
@@ -305,76 +437,6 @@ static int open_raw(const struct agent_accounting_conf *conf, void **ret, struct
     return bpf_acct_open(conf, true, ret, err);
 }
 
-/* Puts one entry of the map into the reading. */
-static int take_entry(struct bpf_acct *acct, uint64_t key, const struct kw_sched_value *values)
-{
-    bool overflow = key == KW_SCHED_KEY_OVERFLOW;
-    uint64_t total_ns = 0;
-
-    if (overflow) {
-        for (unsigned i = 0; i < acct->n_cpus; i++)
-            total_ns += values[i].on_cpu_ns;
-        if (total_ns == 0)
-            return 0;
-        acct->stage.overflowed = true;
-    }
-    /* the kernel side's other key for the system exists because 0 is its idle */
-    uint64_t *row =
-        agent_usage_add(&acct->stage, key == KW_SCHED_KEY_SYSTEM ? AGENT_KEY_SYSTEM : key);
-    if (row == NULL)
-        return -ENOMEM;
-    for (unsigned i = 0; i < acct->n_cpus; i++)
-        row[acct->package[i]] += values[i].on_cpu_ns;
-    return 0;
-}
-
-/* @return 0; -EOPNOTSUPP where this kernel has no batches for this map; -errno. */
-static int read_batches(struct bpf_acct *acct)
-{
-    uint64_t position = 0; /* the kernel's own place mark, at least 4 bytes */
-    bool first = true;
-
-    for (;;) {
-        uint32_t count = acct->batch_cap;
-        int r = bpf_map_lookup_batch(acct->usage_fd, first ? NULL : &position, &position,
-                                     acct->keys, acct->values, &count, NULL);
-        if (r == -ENOSPC) { /* more entries in one bucket than the buffer takes */
-            r = alloc_batch(acct, acct->batch_cap * 2);
-            if (r < 0)
-                return r;
-            continue;
-        }
-        if (r < 0 && r != -ENOENT)
-            return r == -EINVAL || r == -KERNEL_ENOTSUPP ? -EOPNOTSUPP : r;
-        for (uint32_t i = 0; i < count; i++) {
-            int added = take_entry(acct, acct->keys[i], acct->values + (size_t)i * acct->n_cpus);
-            if (added < 0)
-                return added;
-        }
-        if (r == -ENOENT)
-            return 0; /* that was the last one */
-        first = false;
-    }
-}
-
-static int read_one_by_one(struct bpf_acct *acct)
-{
-    uint64_t key = 0, next = 0;
-    bool first = true;
-
-    /* only `forget` deletes, and not meanwhile: the walk sees each key once */
-    while (bpf_map_get_next_key(acct->usage_fd, first ? NULL : &key, &next) == 0) {
-        if (bpf_map_lookup_elem(acct->usage_fd, &next, acct->values) == 0) {
-            int r = take_entry(acct, next, acct->values);
-            if (r < 0)
-                return r;
-        }
-        key = next;
-        first = false;
-    }
-    return errno == ENOENT ? 0 : -errno;
-}
-
 static int bpf_acct_read(void *self, struct agent_usage *ret)
 {
     struct bpf_acct *acct = self;
@@ -384,23 +446,25 @@ static int bpf_acct_read(void *self, struct agent_usage *ret)
     if (r < 0)
         return r;
     uint64_t after_ns = kw_now_ns();
-    r = agent_usage_reset(&acct->stage, ret->n, acct->n_packages);
-    if (r == 0 && !acct->no_batch) {
-        r = read_batches(acct);
-        if (r == -EOPNOTSUPP) {
-            acct->no_batch = true;
-            r = agent_usage_reset(&acct->stage, ret->n, acct->n_packages);
-        }
-    }
-    if (r == 0 && acct->no_batch)
-        r = read_one_by_one(acct);
+    open_counters(acct, false);
+    r = agent_bpf_usage_read(&acct->reader, ret->n, acct->n_packages, acct->features, &acct->stage);
+    if (r == 0 && is_on(acct, AGENT_FEATURE_SOFTIRQ))
+        r = read_slots(acct);
     if (r < 0)
         return r;
+    acct->stage.softirq_ns = softirq_ns(acct) - acct->softirq_base_ns;
     acct->stage.t_ns = before_ns + (after_ns - before_ns) / 2;
     struct agent_usage last = *ret;
     *ret = acct->stage;
     acct->stage = last;
     return 0;
+}
+
+static const struct agent_feature_state *bpf_acct_features(void *self)
+{
+    struct bpf_acct *acct = self;
+
+    return acct->states;
 }
 
 static void bpf_acct_forget(void *self, const uint64_t *keys, size_t n)
@@ -409,7 +473,7 @@ static void bpf_acct_forget(void *self, const uint64_t *keys, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         if (keys[i] != AGENT_KEY_SYSTEM && keys[i] != AGENT_KEY_OVERFLOW)
-            (void)bpf_map_delete_elem(acct->usage_fd, &keys[i]);
+            (void)bpf_map_delete_elem(acct->reader.map_fd, &keys[i]);
     }
 }
 
@@ -417,6 +481,7 @@ const struct agent_accounting_ops agent_accounting_ebpf = {
     .name = "ebpf",
     .open = open_btf,
     .read = bpf_acct_read,
+    .features = bpf_acct_features,
     .forget = bpf_acct_forget,
     .close = bpf_acct_close,
 };
@@ -425,6 +490,7 @@ const struct agent_accounting_ops agent_accounting_ebpf_raw = {
     .name = "ebpf-raw",
     .open = open_raw,
     .read = bpf_acct_read,
+    .features = bpf_acct_features,
     .forget = bpf_acct_forget,
     .close = bpf_acct_close,
 };

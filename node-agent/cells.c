@@ -54,6 +54,7 @@ void agent_cells_free(struct agent_cells **cells)
     for (size_t i = 0; i < owned->cap; i++) {
         agent_label_unref(&owned->slots[i].container);
         free(owned->slots[i].prev_ns);
+        free(owned->slots[i].prev_more);
     }
     free(owned->slots);
     free(owned);
@@ -125,6 +126,7 @@ void agent_cells_remove(struct agent_cells *cells, uint64_t key)
         return;
     agent_label_unref(&cell->container);
     free(cell->prev_ns);
+    free(cell->prev_more);
     size_t hole = (size_t)(cell - cells->slots);
     for (size_t i = (hole + 1) & mask; cells->slots[i].used; i = (i + 1) & mask) {
         /* an entry may fill the hole unless its home lies behind the hole on its way here */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "node-agent/accounting.h"
 #include "node-agent/ledger.h"
 
 /*
@@ -21,6 +22,7 @@ struct agent_cell {
     unsigned gone_sweeps;            /**< samples since its directory was seen gone */
     uint64_t moved_ns;               /**< when its CPU time last grew */
     uint64_t *prev_ns;               /**< per package, cumulative CPU time booked so far */
+    struct agent_more *prev_more;    /**< the same for what else is counted; NULL until it is */
 };
 
 struct agent_cells;

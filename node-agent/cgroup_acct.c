@@ -326,7 +326,7 @@ static void read_entries(struct cgroup_acct *acct)
 
 static int fill(struct cgroup_acct *acct)
 {
-    int r = agent_usage_reset(&acct->stage, acct->n + 1, acct->n_packages);
+    int r = agent_usage_reset(&acct->stage, acct->n + 1, acct->n_packages, 0);
 
     for (size_t i = 0; r == 0 && i <= acct->n; i++) {
         const struct entry *entry = i < acct->n ? acct->by_key[i] : &acct->root;

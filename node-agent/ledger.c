@@ -38,7 +38,7 @@ struct agent_ledger {
     struct kw_energy totals[AGENT_SLOTS_MAX];
     uint64_t departed_uj;
     uint64_t system_ns[AGENT_PACKAGES_MAX];
-    uint64_t system_all_ns;
+    struct agent_counts system_counts[AGENT_PACKAGES_MAX];
     /* scratch of a split, cap + 1 */
     struct agent_features *features;
     struct agent_share *shares;
@@ -74,6 +74,7 @@ static void free_workload(struct agent_workload *workload)
     agent_names_unref(&workload->names);
     free(workload->containers);
     free(workload->window_ns);
+    free(workload->window_counts);
     free(workload);
 }
 
@@ -153,7 +154,9 @@ static int add_workload(struct agent_ledger *ledger, const struct agent_identity
     if (workload == NULL)
         return -ENOMEM;
     workload->window_ns = calloc(ledger->n_packages, sizeof(uint64_t));
-    if (workload->window_ns == NULL || agent_label_new(&texts, &workload->label) < 0) {
+    workload->window_counts = calloc(ledger->n_packages, sizeof(*workload->window_counts));
+    if (workload->window_ns == NULL || workload->window_counts == NULL ||
+        agent_label_new(&texts, &workload->label) < 0) {
         free_workload(workload);
         return -ENOMEM;
     }
@@ -297,10 +300,11 @@ void agent_ledger_detach(struct agent_workload *workload, const struct agent_lab
 void agent_ledger_begin(struct agent_ledger *ledger)
 {
     memset(ledger->system_ns, 0, sizeof(ledger->system_ns));
-    ledger->system_all_ns = 0;
+    memset(ledger->system_counts, 0, sizeof(ledger->system_counts));
     for (size_t i = 0; i < ledger->n; i++) {
         struct agent_workload *workload = ledger->workloads[i];
         memset(workload->window_ns, 0, ledger->n_packages * sizeof(uint64_t));
+        memset(workload->window_counts, 0, ledger->n_packages * sizeof(*workload->window_counts));
         workload->window_all_ns = 0;
         workload->window_own_ns = 0;
         workload->window_cpu_uj = 0;
@@ -311,9 +315,14 @@ void agent_ledger_begin(struct agent_ledger *ledger)
 }
 
 void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *workload,
-                      const struct agent_label *label, const uint64_t *cpu_ns)
+                      const struct agent_label *label, const uint64_t *cpu_ns,
+                      const struct agent_counts *counts)
 {
+    struct agent_counts *into = workload == NULL ? ledger->system_counts : workload->window_counts;
     uint64_t all = 0;
+
+    for (unsigned p = 0; counts != NULL && p < ledger->n_packages; p++)
+        agent_counts_add(&into[p], &counts[p]);
 
     for (unsigned p = 0; p < ledger->n_packages; p++) {
         all += cpu_ns[p];
@@ -322,12 +331,8 @@ void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *worklo
         else
             workload->window_ns[p] += cpu_ns[p];
     }
-    if (all == 0)
+    if (all == 0 || workload == NULL)
         return;
-    if (workload == NULL) {
-        ledger->system_all_ns += all;
-        return;
-    }
     workload->cpu_ns += all;
     workload->window_all_ns += all;
     struct agent_container *container = container_of(workload, label);
@@ -376,21 +381,19 @@ uint64_t agent_ledger_split(struct agent_ledger *ledger, const struct agent_attr
                             void *state, const struct agent_ledger_energy *energy,
                             uint64_t *ret_sigma_mw)
 {
-    bool told_apart = energy->package < ledger->n_packages;
     size_t n = 0;
 
     if (energy->usage_known) {
-        ledger->features[n++] = (struct agent_features){
-            .cpu_ns = told_apart ? ledger->system_ns[energy->package] : ledger->system_all_ns};
+        ledger->features[n++] = agent_counts_features(ledger->system_counts, ledger->system_ns,
+                                                      ledger->n_packages, energy->package, 0);
         for (size_t i = 0; i < ledger->n; i++) {
             struct agent_workload *workload = ledger->workloads[i];
             if (workload->cgroups == 0 && workload->window_all_ns == 0)
                 continue;
             ledger->parties[n] = workload;
             ledger->features[n++] =
-                (struct agent_features){.workload = workload->number,
-                                        .cpu_ns = told_apart ? workload->window_ns[energy->package]
-                                                             : workload->window_all_ns};
+                agent_counts_features(workload->window_counts, workload->window_ns,
+                                      ledger->n_packages, energy->package, workload->number);
         }
     }
     struct agent_window window = {

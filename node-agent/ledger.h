@@ -7,6 +7,7 @@
 
 #include "api/sample.h"
 #include "node-agent/attribution.h"
+#include "node-agent/counts.h"
 #include "node-agent/identity.h"
 #include "node-agent/label.h"
 #include "node-agent/metering.h"
@@ -71,6 +72,7 @@ struct agent_workload {
     uint64_t window_all_ns; /**< their sum */
     uint64_t window_own_ns; /**< the part outside containers */
     uint64_t window_cpu_uj, window_dram_uj;
+    struct agent_counts *window_counts; /**< per accounting package, in the present window */
 };
 
 struct agent_ledger;
@@ -101,10 +103,11 @@ void agent_ledger_begin(struct agent_ledger *ledger);
 /**
  * CPU time of one cgroup in the window.
  * @param workload NULL: the system. @param label of the container; NULL outside containers.
- * @param cpu_ns one entry per package.
+ * @param cpu_ns one entry per package. @param counts the same; NULL: nothing but time is counted.
  */
 void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *workload,
-                      const struct agent_label *label, const uint64_t *cpu_ns);
+                      const struct agent_label *label, const uint64_t *cpu_ns,
+                      const struct agent_counts *counts);
 
 /** One slot's energy in the window. */
 struct agent_ledger_energy {

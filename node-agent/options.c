@@ -12,6 +12,7 @@
 const char *const agent_meter_choices[] = {"auto",  "perf",        "powercap", "msr",
                                            "hwmon", "hwmon-power", "model",    NULL};
 const char *const agent_accounting_choices[] = {"auto", "ebpf", "ebpf-raw", "cgroup-files", NULL};
+const char *const agent_auto_choices[] = {"auto", "off", NULL};
 const char *const agent_attribution_choices[] = {"ratio-cpu", NULL};
 const char *const agent_outside_choices[] = {"system", "absent", NULL};
 _Static_assert(KW_ARRAY_SIZE(agent_outside_choices) == AGENT_OUTSIDE__MAX + 1, "a name each");
@@ -34,6 +35,16 @@ static const struct kw_conf_option options[] = {
     {"accounting", "KWATT_ACCOUNTING", "accounting", KW_CONF_CHOICE, AT(accounting), "auto", 0, 0,
      agent_accounting_choices, "BACKEND",
      "where CPU time per cgroup comes from; auto: the first that works", "Sampling"},
+    {"counters", "KWATT_COUNTERS", "counters", KW_CONF_CHOICE, AT(counters), "auto", 0, 0,
+     agent_auto_choices, "WHEN",
+     "count cycles, instructions and cache misses per cgroup; auto: where the machine has a PMU "
+     "(with eBPF\nonly)",
+     "Sampling"},
+    {"softirq", "KWATT_SOFTIRQ", "softirq", KW_CONF_BOOL, AT(softirq), "false", 0, 0, NULL, NULL,
+     "count time in soft interrupts apart from the cgroups that they interrupt (with eBPF only; "
+     "costs\n"
+     "two clock readings each, unless the kernel itself keeps that time apart)",
+     "Sampling"},
     {"attribution", "KWATT_ATTRIBUTION", "attribution", KW_CONF_CHOICE, AT(attribution),
      "ratio-cpu", 0, 0, agent_attribution_choices, "METHOD",
      "how energy above idle is split among workloads", "Sampling"},

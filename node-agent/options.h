@@ -17,9 +17,11 @@ struct agent_options {
     char *sysfs_root;
     char *procfs_root;
     char *cgroup_root;
-    unsigned outside;     /**< enum agent_outside: what is not below cgroup_root */
-    unsigned meter;       /**< index into agent_meter_choices */
-    unsigned accounting;  /**< index into agent_accounting_choices */
+    unsigned outside;    /**< enum agent_outside: what is not below cgroup_root */
+    unsigned meter;      /**< index into agent_meter_choices */
+    unsigned accounting; /**< index into agent_accounting_choices */
+    unsigned counters;   /**< index into agent_auto_choices */
+    bool softirq;
     unsigned attribution; /**< index into agent_attribution_choices */
     double idle_w;        /**< of all packages; 0: class prior */
     double full_w;
@@ -52,6 +54,8 @@ extern const char *const agent_accounting_choices[];
 extern const char *const agent_attribution_choices[];
 /** Names of enum agent_pods. */
 extern const char *const agent_pods_choices[];
+/** What is counted where it can be, or not at all: "auto", "off". */
+extern const char *const agent_auto_choices[];
 /** Names of enum agent_outside. */
 extern const char *const agent_outside_choices[];
 

@@ -118,6 +118,8 @@ static void confine(struct agent_sampler *sampler)
             continue;
         usage->keys[kept] = usage->keys[i];
         memmove(&usage->cpu_ns[kept * row], &usage->cpu_ns[i * row], row * sizeof(uint64_t));
+        if ((usage->features & AGENT_FEATURES_MORE) != 0)
+            memmove(&usage->more[kept * row], &usage->more[i * row], row * sizeof(*usage->more));
         kept++;
     }
     usage->n = kept;
@@ -389,9 +391,10 @@ static uint32_t window_quality(struct agent_sampler *sampler, bool usage_known,
                                uint64_t interval_ns, uint64_t slept_ns)
 {
     uint64_t late_ns = sampler->window_ns * LATE_FACTOR_NUM / LATE_FACTOR_DEN;
-    /* the methods there are use time alone */
-    uint32_t quality = sampler->metered.quality | KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS);
+    uint32_t quality = sampler->metered.quality;
 
+    if ((sampler->usage.features & AGENT_FEATURE_BIT(AGENT_FEATURE_COUNTERS)) == 0)
+        quality |= KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS);
     if (slept_ns >= SLEEP_MIN_NS ||
         (interval_ns > late_ns && interval_ns > sampler->window_ns + LATE_MIN_NS))
         quality |= KW_QUALITY_BIT(KW_QUALITY_GAP);
@@ -450,6 +453,8 @@ void agent_sampler_window(struct agent_sampler *sampler, uint64_t window_ns,
     notes.booking_error =
         agent_booking_take(sampler->booking, window.usage_known ? &sampler->usage : NULL, false,
                            sampler->last_ns, kw_now_unix_ms());
+    if (agent_booking_multiplexed(sampler->booking))
+        window.quality |= KW_QUALITY_BIT(KW_QUALITY_MULTIPLEXED);
     uint64_t measured_uj = split_all(sampler, window.usage_known && slept_ns == 0, slept_ns);
     agent_ledger_end(sampler->ledger, sampler->last_ns, window.interval_ns, forget_workload,
                      sampler);

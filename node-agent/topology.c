@@ -179,14 +179,21 @@ static uint32_t read_package(const char *sysfs_root, unsigned cpu)
 }
 
 /* A core is counted at the lowest of its threads. */
-static bool is_first_thread(const char *sysfs_root, unsigned cpu)
+static void read_core(const char *sysfs_root, unsigned cpu, struct agent_topology *topology)
 {
     char name[64];
     struct agent_cpu_set siblings;
 
     (void)snprintf(name, sizeof(name), "cpu%u/topology/thread_siblings_list", cpu);
-    return agent_cpu_set_read(sysfs_root, name, &siblings) < 0 || siblings.n == 0 ||
-           siblings.cpus[0] == cpu;
+    if (agent_cpu_set_read(sysfs_root, name, &siblings) < 0 || siblings.n == 0) {
+        topology->n_cores++;
+        return;
+    }
+    topology->n_cores += siblings.cpus[0] == cpu;
+    if (siblings.n > topology->threads_per_core)
+        topology->threads_per_core = siblings.n;
+    if (siblings.n == 2 && (siblings.cpus[0] == cpu || siblings.cpus[1] == cpu))
+        topology->cpu_sibling[cpu] = (uint16_t)(1 + siblings.cpus[siblings.cpus[0] == cpu ? 1 : 0]);
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -244,7 +251,7 @@ int agent_topology_read(const char *sysfs_root, const char *procfs_root, struct 
     topology->n_online = online.n;
     for (unsigned i = 0; i < online.n; i++) {
         package_of[i] = read_package(sysfs_root, online.cpus[i]);
-        topology->n_cores += is_first_thread(sysfs_root, online.cpus[i]);
+        read_core(sysfs_root, online.cpus[i], topology);
     }
     if (topology->n_cores == 0)
         topology->n_cores = online.n; /* the lowest thread of every core is offline */

@@ -18,8 +18,11 @@ struct agent_topology {
     uint32_t
         package_ids[AGENT_PACKAGES_MAX]; /**< physical ids, ascending; index is the dense number */
     uint8_t cpu_package[AGENT_CPUS_MAX]; /**< CPU -> dense package number */
-    char cpu_model[128];                 /**< "" where unknown */
-    char cpu_vendor[32];                 /**< "GenuineIntel", "AuthenticAMD", ... */
+    unsigned threads_per_core;           /**< online, of the core that has most; 0: not known */
+    /** CPU -> 1 + number of the one other thread of its core; 0: runs alone, or has several */
+    uint16_t cpu_sibling[AGENT_CPUS_MAX];
+    char cpu_model[128]; /**< "" where unknown */
+    char cpu_vendor[32]; /**< "GenuineIntel", "AuthenticAMD", ... */
     unsigned cpu_family, cpu_model_number;
 };
 

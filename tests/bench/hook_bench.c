@@ -329,7 +329,8 @@ int main(void)
 {
     static struct agent_topology topology;
     static struct series series[2] = {{.v1 = false}, {.v1 = true}};
-    struct agent_accounting_conf conf = {&topology, "/sys", "/proc", 0};
+    struct agent_accounting_conf conf = {
+        .topology = &topology, .sysfs_root = "/sys", .procfs_root = "/proc"};
     struct kw_err err = {0};
     void *ebpf = NULL;
     int r = 0;

@@ -29,7 +29,7 @@ ALLOWED = {
 }
 ALLOWED["node-agent"].add("bpf")
 
-# Third-party header -> where it may stand: None = exactly one .c of the product, found by itself.
+# Third-party header; it stands in exactly one .c of the product, or in the files of the pattern in WRAPPERS.
 THIRD_PARTY = {
     "libbpf": r"bpf/(bpf|libbpf|btf)\.h|bpf/\w+\.skel\.h",
     "hiredis": r"hiredis/.*|hiredis\.h",
@@ -41,6 +41,8 @@ THIRD_PARTY = {
     "libseccomp": r"seccomp\.h",
     "openssl": r"openssl/.*",
 }
+
+WRAPPERS = {"libbpf": r"node-agent/bpf_\w+\.c"}
 
 BANNED = {
     r"strto(l|ll|ul|ull|d|f|ld|imax|umax)|ato[ifl]|atoll|v?f?sscanf|f?scanf": "kw_parse_* of common/num.h read the whole text, with a range",
@@ -56,7 +58,7 @@ NUMBERS_LIVE_HERE = "common/num.c"
 # Files that decide are pure: no log, clock, Redis, HTTP, file. A name here that is gone is a finding, too.
 PURE = [
     "node-agent/apportion.c", "node-agent/attribution_ratio.c", "node-agent/counter.c", "node-agent/curve.c",
-    "node-agent/doubt.c", "node-agent/integrator.c", "node-agent/msr_rapl.c",
+    "node-agent/counts.c", "node-agent/doubt.c", "node-agent/integrator.c", "node-agent/msr_rapl.c",
     "node-agent/identity.c", "node-agent/ledger.c", "node-agent/pace.c", "node-agent/period.c",
     "extender/hull.c", "extender/protocol.c", "extender/score.c",
     "vpa-recommender/estimator.c", "vpa-recommender/feed.c", "vpa-recommender/histogram.c",
@@ -120,7 +122,7 @@ def include_direction(tree):
 
 
 def third_party(tree):
-    """Each library's header in exactly one .c; jansson only in api/, common/kube_*.c and tests."""
+    """Each library's header in exactly one .c or its WRAPPERS; jansson only in api/, common/kube_*.c and tests."""
     for library, pattern in THIRD_PARTY.items():
         users = []
         for path, text in tree.c(*(p for p in PRODUCT if p != "bpf")):
@@ -131,6 +133,9 @@ def third_party(tree):
         for path, line, name in users:
             if path.endswith(".h"):
                 yield Finding(path, line, f"{name} ({library}) in a header", "include it in the one .c that wraps the library")
+            elif library in WRAPPERS:
+                if not re.fullmatch(WRAPPERS[library], path):
+                    yield Finding(path, line, f"{name} ({library}) outside {WRAPPERS[library]}", "go through those files")
             elif len(files) > 1 and path != files[0]:
                 yield Finding(path, line, f"{name} ({library}) is already wrapped by {files[0]}", "go through that file")
     for path, text in tree.c(*PRODUCT):

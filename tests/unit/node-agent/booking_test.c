@@ -116,6 +116,79 @@ static void test_unknown_keys_go(void **state)
     assert_int_equal(n_forgotten, 1);
 }
 
+static struct agent_more more[4 * 2];
+
+/** What the workload-less rows of package 0 did in the last window, by way of the split. */
+static struct agent_features seen;
+
+static int no_open(size_t max_workloads, void **ret)
+{
+    (void)max_workloads;
+    *ret = NULL;
+    return 0;
+}
+
+static void look(void *self, const struct agent_window *window, struct agent_split *ret)
+{
+    (void)self;
+    seen = window->features[0];
+    ret->shares[0].active_uj = window->measured_uj;
+    ret->shares[0].sigma_uj = 0;
+}
+
+/** What else is counted than time comes out of the window: what shared a PMU made up for, and
+ * flagged; a count that falls, or never ran, as nothing. */
+static void test_counts(void **state)
+{
+    static const struct agent_attribution_ops method = {
+        .name = "look", .open = no_open, .split = look};
+    struct agent_ledger_energy energy = {.measured_uj = 1, .interval_ns = S, .usage_known = true};
+    uint64_t sigma_mw;
+
+    (void)state;
+    usage.features = AGENT_FEATURES_MORE;
+    usage.more = more;
+    memset(more, 0, sizeof(more));
+    row(0, AGENT_KEY_SYSTEM, 100, 50);
+    more[0] = (struct agent_more){
+        .shared_ns = 40, .counters = {1000, 500, 7}, .enabled_ns = 1000, .running_ns = 1000};
+    take(true, S);
+    assert_false(agent_booking_multiplexed(booking));
+    row(0, AGENT_KEY_SYSTEM, 200, 50);
+    more[0] = (struct agent_more){
+        .shared_ns = 90, .counters = {1600, 600, 8}, .enabled_ns = 1300, .running_ns = 1300};
+    more[1] = (struct agent_more){
+        .shared_ns = 5, .counters = {10, 0, 0}, .enabled_ns = 10, .running_ns = 10};
+    take(false, 2 * S);
+    assert_false(agent_booking_multiplexed(booking));
+    (void)agent_ledger_split(ledger, &method, NULL, &energy, &sigma_mw);
+    assert_int_equal(seen.cpu_ns, 100);
+    assert_int_equal(seen.shared_ns, 50);
+    assert_int_equal(seen.cycles, 600);
+    assert_int_equal(seen.instructions, 100);
+    assert_int_equal(seen.llc_misses, 1);
+    energy.package = AGENT_PACKAGES_MAX; /* a meter of a package that nobody knows: all of them */
+    (void)agent_ledger_split(ledger, &method, NULL, &energy, &sigma_mw);
+    assert_int_equal(seen.shared_ns, 55);
+    assert_int_equal(seen.cycles, 610);
+    energy.package = 0;
+    row(0, AGENT_KEY_SYSTEM, 300, 50);
+    more[0] = (struct agent_more){
+        .shared_ns = 80, .counters = {1700, 610, 8}, .enabled_ns = 1700, .running_ns = 1400};
+    take(false, 3 * S);
+    assert_true(agent_booking_multiplexed(booking));
+    (void)agent_ledger_split(ledger, &method, NULL, &energy, &sigma_mw);
+    assert_int_equal(seen.shared_ns, 0);
+    assert_int_equal(seen.cycles, 400); /* 100 in a quarter of the time */
+    assert_int_equal(seen.instructions, 40);
+    row(0, AGENT_KEY_SYSTEM, 400, 50);
+    more[0].enabled_ns = 2000;
+    take(false, 4 * S);
+    assert_true(agent_booking_multiplexed(booking));
+    (void)agent_ledger_split(ledger, &method, NULL, &energy, &sigma_mw);
+    assert_int_equal(seen.cycles, 0);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -123,6 +196,7 @@ int main(void)
         TEST(test_what_is_new),
         TEST(test_a_count_that_falls),
         TEST(test_unknown_keys_go),
+        TEST(test_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

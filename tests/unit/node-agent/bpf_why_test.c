@@ -74,7 +74,8 @@ static void test_verifier_log(void **state)
 static void test_without_rights(void **state)
 {
     static struct agent_topology topology;
-    struct agent_accounting_conf conf = {&topology, "/sys", "/proc", 0};
+    struct agent_accounting_conf conf = {
+        .topology = &topology, .sysfs_root = "/sys", .procfs_root = "/proc"};
     int status = 0;
 
     (void)state;

@@ -47,7 +47,8 @@ static void fixture_make(struct fixture *fixture, const char *mountinfo)
 static void fixture_open(struct fixture *fixture)
 {
     struct kw_err err = {0};
-    struct agent_accounting_conf conf = {&fixture->topology, fixture->sys, fixture->proc, 0};
+    struct agent_accounting_conf conf = {
+        .topology = &fixture->topology, .sysfs_root = fixture->sys, .procfs_root = fixture->proc};
 
     if (agent_accounting_cgroup_files.open(&conf, &fixture->self, &err) < 0)
         fail_msg("%s", err.text);
@@ -273,7 +274,8 @@ static void test_no_tree(void **state)
 
     (void)state;
     fixture_make(&f, "");
-    struct agent_accounting_conf conf = {&f.topology, f.sys, f.proc, 0};
+    struct agent_accounting_conf conf = {
+        .topology = &f.topology, .sysfs_root = f.sys, .procfs_root = f.proc};
     assert_true(agent_accounting_cgroup_files.open(&conf, &f.self, &err) < 0);
     assert_null(f.self);
     assert_true(err.text[0] != '\0');
@@ -305,7 +307,8 @@ static void test_parsers(void **state)
 static void test_agrees_with_ebpf(void **state)
 {
     static struct agent_topology topology;
-    struct agent_accounting_conf conf = {&topology, "/sys", "/proc", 0};
+    struct agent_accounting_conf conf = {
+        .topology = &topology, .sysfs_root = "/sys", .procfs_root = "/proc"};
     struct kw_err err = {0};
     void *files = NULL, *ebpf = NULL;
     struct agent_usage by_files = {0}, by_ebpf = {0};

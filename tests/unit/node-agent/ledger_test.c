@@ -54,7 +54,7 @@ static void use(struct agent_workload *workload, const struct agent_label *label
 {
     const uint64_t cpu_ns[2] = {p0, p1};
 
-    agent_ledger_use(ledger, workload, label, cpu_ns);
+    agent_ledger_use(ledger, workload, label, cpu_ns, NULL);
 }
 
 static void split(unsigned package, bool dram, uint64_t measured_uj, uint64_t idle_mw, bool known)

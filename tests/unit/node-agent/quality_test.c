@@ -51,6 +51,7 @@ static void pass_ns(uint64_t ns)
 
 static struct {
     uint64_t system_ns, overflow_ns;
+    uint64_t enabled_ns, running_ns; /* of hardware counters; 0: there are none */
     int error;
 } played;
 
@@ -59,11 +60,16 @@ static int played_read(void *self, struct agent_usage *ret)
     (void)self;
     if (played.error != 0)
         return played.error;
-    int rc = agent_usage_reset(ret, 2, 2);
+    int rc = agent_usage_reset(
+        ret, 2, 2, played.enabled_ns > 0 ? AGENT_FEATURE_BIT(AGENT_FEATURE_COUNTERS) : 0);
     if (rc < 0)
         return rc;
     ret->t_ns = kw_now_ns();
     agent_usage_add(ret, AGENT_KEY_SYSTEM)[0] = played.system_ns;
+    if (played.enabled_ns > 0) {
+        ret->more[0].enabled_ns = played.enabled_ns;
+        ret->more[0].running_ns = played.running_ns;
+    }
     if (played.overflow_ns > 0) {
         agent_usage_add(ret, AGENT_KEY_OVERFLOW)[0] = played.overflow_ns;
         ret->overflowed = true;
@@ -179,8 +185,9 @@ static uint64_t measured_uj(void)
 
 static uint32_t shown_quality(void)
 {
-    /* the methods there are use time alone: said of every window */
-    assert_true((shown->sample.quality & KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS)) != 0);
+    /* said of every window where there are none */
+    assert_int_equal((shown->sample.quality & KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS)) != 0,
+                     played.enabled_ns == 0);
     return shown->sample.quality & ~KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS);
 }
 
@@ -311,6 +318,30 @@ static void test_overflow(void **state)
     }
 }
 
+/** Counters that shared their PMU in one window say so of that one. */
+static void test_multiplexed(void **state)
+{
+    (void)state;
+    played.enabled_ns = played.running_ns = 1;
+    start("powercap");
+    played.system_ns += 1000;
+    played.enabled_ns += 1000;
+    played.running_ns += 500;
+    draw(0, 1000000);
+    draw(1, 1000000);
+    window();
+    show();
+    assert_quality(KW_QUALITY_BIT(KW_QUALITY_MULTIPLEXED));
+    played.system_ns += 1000;
+    played.enabled_ns += 1000;
+    played.running_ns += 1000;
+    draw(0, 1000000);
+    draw(1, 1000000);
+    window();
+    show();
+    assert_quality(0);
+}
+
 /** Stopped for a minute: the counters went on, so the energy is exact and has its owner; flagged
  * all the same. */
 static void test_stopped(void **state)
@@ -414,9 +445,10 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_wrapped), TEST(test_reset),           TEST(test_implausible), TEST(test_stale),
-        TEST(test_frozen),  TEST(test_estimated),       TEST(test_overflow),    TEST(test_stopped),
-        TEST(test_slept),   TEST(test_slept_and_reset), TEST(test_clock_steps),
+        TEST(test_wrapped),         TEST(test_reset),       TEST(test_implausible),
+        TEST(test_stale),           TEST(test_frozen),      TEST(test_estimated),
+        TEST(test_overflow),        TEST(test_stopped),     TEST(test_slept),
+        TEST(test_slept_and_reset), TEST(test_clock_steps), TEST(test_multiplexed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

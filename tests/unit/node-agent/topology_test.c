@@ -60,6 +60,11 @@ static void test_two_packages(void **state)
     assert_int_equal(topology.cpu_package[0], 1);
     assert_int_equal(topology.cpu_package[1], 0);
     assert_int_equal(topology.cpu_package[2], 1);
+    assert_int_equal(topology.threads_per_core, 2);
+    assert_int_equal(topology.cpu_sibling[0], 1 + 2);
+    assert_int_equal(topology.cpu_sibling[1], 0);
+    assert_int_equal(topology.cpu_sibling[2], 1 + 0);
+    assert_int_equal(topology.cpu_sibling[4], 0);
     assert_int_equal(topology.cpu_package[4], 0);
     assert_string_equal(topology.cpu_vendor, "AuthenticAMD");
     assert_string_equal(topology.cpu_model, "AMD EPYC 9354 32-Core Processor");
