@@ -42,6 +42,7 @@ void kw_vpa_clear(struct kw_vpa *vpa)
     free(vpa->name);
     free(vpa->namespace_);
     free(vpa->uid);
+    free(vpa->version);
     free(vpa->target_api_version);
     free(vpa->target_kind);
     free(vpa->target_name);
@@ -164,6 +165,7 @@ static void read_spec(struct kw_reader *reader, const json_t *root, struct kw_vp
     kw_get_copy(reader, metadata, "name", KW_REQUIRED, &vpa->name);
     kw_get_copy(reader, metadata, "namespace", KW_REQUIRED, &vpa->namespace_);
     kw_get_copy(reader, metadata, "uid", KW_OPTIONAL, &vpa->uid);
+    kw_get_copy(reader, metadata, "resourceVersion", KW_OPTIONAL, &vpa->version);
     kw_get_u64(reader, metadata, "generation", KW_OPTIONAL, &generation);
     vpa->generation = (int64_t)generation; /* kw_get_u64: at most 2^63-1 */
     kw_get_copy(reader, target, "apiVersion", KW_OPTIONAL, &vpa->target_api_version);

@@ -79,6 +79,7 @@ struct kw_vpa {
     char *name;
     char *namespace_;
     char *uid;
+    char *version; /**< resourceVersion; "" where absent */
     int64_t generation;
     char *target_api_version; /**< "" where absent */
     char *target_kind;
@@ -123,10 +124,13 @@ bool kw_vpa_status_equal(const struct kw_vpa_status *a, const struct kw_vpa_stat
 int kw_vpa_status_copy(const struct kw_vpa_status *status, struct kw_vpa_status *ret);
 
 /**
- * Encodes the JSON patch that makes this the whole status: one operation `add` on /status.
+ * Encodes the JSON patch that makes this the whole status: an operation `add` on /status.
+ * @param version resourceVersion that the object has to have still, or the API server refuses the
+ * patch (409); NULL or "": whatever it has.
  * @param ret text, caller frees. @return 0; -ENOMEM; -EINVAL where a text is no UTF-8.
  */
-int kw_vpa_status_patch(const struct kw_vpa_status *status, char **ret, size_t *ret_len);
+int kw_vpa_status_patch(const struct kw_vpa_status *status, const char *version, char **ret,
+                        size_t *ret_len);
 
 /** Path of a VPA's status:
  * "/apis/autoscaling.k8s.io/v1/namespaces/NS/verticalpodautoscalers/NAME/status". @param size of

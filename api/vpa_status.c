@@ -163,10 +163,22 @@ static json_t *container_to_json(const struct kw_vpa_container *container, int *
     return object;
 }
 
-int kw_vpa_status_patch(const struct kw_vpa_status *status, char **ret, size_t *ret_len)
+/** An operation `add`, which also replaces. Takes `value`. */
+static void add_operation(int *rc, json_t *patch, const char *path, json_t *value)
+{
+    json_t *operation = json_object();
+
+    kw_put_text(rc, operation, "op", "add", KW_TEXT_MAX);
+    kw_put_text(rc, operation, "path", path, KW_TEXT_MAX);
+    kw_put(rc, operation, "value", value);
+    kw_put_element(rc, patch, operation);
+}
+
+int kw_vpa_status_patch(const struct kw_vpa_status *status, const char *version, char **ret,
+                        size_t *ret_len)
 {
     int rc = 0;
-    json_t *patch = json_array(), *operation = json_object(), *value = json_object();
+    json_t *patch = json_array(), *value = json_object();
     json_t *conditions = json_array();
 
     for (size_t i = 0; i < status->n_conditions; i++)
@@ -181,9 +193,8 @@ int kw_vpa_status_patch(const struct kw_vpa_status *status, char **ret, size_t *
         kw_put(&rc, recommendation, "containerRecommendations", list);
         kw_put(&rc, value, "recommendation", recommendation);
     }
-    kw_put_text(&rc, operation, "op", "add", KW_TEXT_MAX);
-    kw_put_text(&rc, operation, "path", "/status", KW_TEXT_MAX);
-    kw_put(&rc, operation, "value", value);
-    kw_put_element(&rc, patch, operation);
+    if (version != NULL && version[0] != '\0')
+        add_operation(&rc, patch, "/metadata/resourceVersion", json_string(version));
+    add_operation(&rc, patch, "/status", value);
     return kw_put_end(rc, patch, JSON_COMPACT, ret, ret_len);
 }

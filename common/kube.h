@@ -24,6 +24,7 @@ struct kw_kube_conf {
         *secrets_dir; /**< in-cluster files; NULL: /var/run/secrets/kubernetes.io/serviceaccount */
     const char *host, *port; /**< in-cluster; NULL: KUBERNETES_SERVICE_HOST, _PORT */
     int cancel_fd;           /**< as kw_http_client_conf */
+    uint32_t timeout_ms;     /**< of a call; as kw_http_client_conf */
 };
 
 /** Reads the configuration; does not connect. @return 0; -ENOENT no kubeconfig and not in a

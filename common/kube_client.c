@@ -66,6 +66,7 @@ int kw_kube_new(const struct kw_kube_conf *conf, struct kw_kube **ret, struct kw
             .username = t->username,
             .password_file = t->password_fd >= 0 ? password_file : NULL,
             .max_body_bytes = MAX_BODY_BYTES,
+            .timeout_ms = conf->timeout_ms,
             .cancel_fd = conf->cancel_fd,
         },
         &kube->http, err);

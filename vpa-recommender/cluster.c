@@ -299,6 +299,7 @@ int rec_cluster_apply(struct rec_cluster *cluster, struct rec_event *event)
         else
             sweep_pods(cluster);
         cluster->listed[event->collection] = true;
+        cluster->up[event->collection] = true;
         break;
     case KW_KUBE_ADDED:
     case KW_KUBE_MODIFIED:
@@ -306,11 +307,11 @@ int rec_cluster_apply(struct rec_cluster *cluster, struct rec_event *event)
                                            : put_pod(cluster, event->pod);
         break;
     case KW_KUBE_DELETED: remove_object(cluster, event); break;
-    case KW_KUBE_DOWN:
-    case KW_KUBE_UP:
+    /* not by the begin of a list: each try of a collection that is not there begins one */
+    case KW_KUBE_DOWN: cluster->up[event->collection] = false; break;
+    case KW_KUBE_UP: cluster->up[event->collection] = true; break;
     case KW_KUBE__MAX: break;
     }
-    cluster->up[event->collection] = event->type != KW_KUBE_DOWN;
     rec_event_clear(event);
     return rc;
 }

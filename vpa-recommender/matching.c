@@ -85,12 +85,18 @@ int rec_covers_add(struct rec_covers *covers, const struct rec_cluster *cluster,
     for (; pod != NULL; pod = pod->next) {
         const struct kw_pod *object = &pod->object;
         if (object->phase == KW_POD_PENDING ||
-            !kw_selector_match(&vpa->target.selector, &object->labels) ||
-            !rec_owners_belongs(owners, api, object, vpa->object.target_kind,
-                                vpa->object.target_name, now_unix_ms))
+            !kw_selector_match(&vpa->target.selector, &object->labels))
             continue;
-        if (append(covers, vpa, object) < 0 || add_names(vpa, object) < 0 ||
-            enter_kills(vpa, object, now_unix_ms) < 0)
+        enum rec_belonging belonging = rec_owners_belongs(
+            owners, api, object, vpa->object.target_kind, vpa->object.target_name, now_unix_ms);
+        if (belonging == REC_BELONGS_NOT)
+            continue;
+        /* one that is yet to be told counts, or its VPA would seem to have no pods; but nothing is
+         * learnt from it: a later loop learns as much, as its counters are cumulative */
+        if (belonging == REC_BELONGS &&
+            (append(covers, vpa, object) < 0 || enter_kills(vpa, object, now_unix_ms) < 0))
+            return -ENOMEM;
+        if (add_names(vpa, object) < 0)
             return -ENOMEM;
         vpa->n_pods++;
     }

@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/confine.h"
 #include "common/http_rows.h"
+#include "common/kube_lease_rows.h"
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
 
@@ -56,17 +57,18 @@ static const struct kw_conf_option rows[] = {
      .metavar = "NAMESPACE",
      .help = "looks at the VPAs and pods of this namespace alone; default: all",
      .group = "Kubernetes"},
-    {.flag = "interval",
-     .env = "KWATT_RECOMMENDER_INTERVAL",
-     .key = "interval",
-     .type = KW_CONF_DURATION_NS,
-     .offset = AT(interval_ns),
-     .def = "60s",
-     .min = KW_NS_PER_S,
-     .max = 3600 * KW_NS_PER_S,
-     .metavar = "TIME",
-     .help = "time between two loops; each reads what the agents published and gives advice",
-     .group = "Advice"},
+    KW_LEASE_ROWS(struct rec_settings, lease, "Leader election", "kwatt-vpa-recommender"){
+        .flag = "interval",
+        .env = "KWATT_RECOMMENDER_INTERVAL",
+        .key = "interval",
+        .type = KW_CONF_DURATION_NS,
+        .offset = AT(interval_ns),
+        .def = "60s",
+        .min = KW_NS_PER_S,
+        .max = 3600 * KW_NS_PER_S,
+        .metavar = "TIME",
+        .help = "time between two loops; each reads what the agents published and gives advice",
+        .group = "Advice"},
     {.flag = "sample-interval",
      .env = "KWATT_RECOMMENDER_SAMPLE_INTERVAL",
      .key = "sampleInterval",

@@ -6,6 +6,7 @@
 
 #include "common/conf.h"
 #include "common/http_server.h"
+#include "common/kube_lease.h"
 #include "common/redis.h"
 
 /** Settings of kwatt-vpa-recommender; filled by kw_conf_load from the rows in options.c. */
@@ -18,6 +19,7 @@ struct rec_settings {
     char *context;
     char *recommender_name;
     char *vpa_object_namespace; /**< NULL: all */
+    struct kw_kube_lease_settings lease;
     uint64_t interval_ns;
     uint64_t sample_interval_ns;
     bool seccomp;

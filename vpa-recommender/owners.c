@@ -77,62 +77,74 @@ void rec_owners_sweep(struct rec_owners *owners, int64_t now_unix_ms)
     }
 }
 
-/** Asks for a controller and remembers the answer. @return NULL where it cannot be told. */
-static struct link *ask(struct rec_owners *owners, struct rec_api *api, const char *namespace_,
-                        const struct kw_owner_ref *ref)
+/** Asks for a controller and remembers the answer. @param ret NULL where it can never be told.
+ * @return 0; as rec_api_get where it was no answer. */
+static int ask(struct rec_owners *owners, struct rec_api *api, const char *namespace_,
+               const struct kw_owner_ref *ref, struct link **ret)
 {
     kw_cleanup(kw_buf_free) struct kw_buf body = {0};
     kw_cleanup(kw_owner_clear) struct kw_owner owner = {0};
     enum kw_owner_kind kind = kw_owner_kind_of(ref->kind);
     char path[KW_KUBE_PATH_MAX];
 
-    if (kw_owner_path(path, kind, namespace_, ref->name) < 0 ||
-        rec_api_get(api, path, &body, NULL) < 0 ||
-        kw_owner_decode(kind, body.data, body.len, &owner, NULL) < 0 ||
+    *ret = NULL;
+    if (kw_owner_path(path, kind, namespace_, ref->name) < 0)
+        return 0;
+    int rc = rec_api_get(api, path, &body, NULL);
+    if (rec_api_unanswered(rc))
+        return rc;
+    if (rc < 0 || kw_owner_decode(kind, body.data, body.len, &owner, NULL) < 0 ||
         strcmp(owner.uid, ref->uid) != 0)
-        return NULL;
+        return 0;
     struct link *link = calloc(1, sizeof(*link));
     if (link == NULL)
-        return NULL;
+        return -ENOMEM;
     link->uid = strdup(ref->uid);
     if (link->uid == NULL || tsearch(link, &owners->tree, compare) == NULL) {
         free_link(link);
-        return NULL;
+        return -ENOMEM;
     }
     link->has_owner = owner.has_owner;
     link->owner = owner.owner;
     owner.owner = (struct kw_owner_ref){0};
     link->next = owners->list;
     owners->list = link;
-    return link;
+    *ret = link;
+    return 0;
 }
 
-static struct link *find(struct rec_owners *owners, struct rec_api *api, const char *namespace_,
-                         const struct kw_owner_ref *ref)
+static int find(struct rec_owners *owners, struct rec_api *api, const char *namespace_,
+                const struct kw_owner_ref *ref, struct link **ret)
 {
     struct link key = {.uid = ref->uid};
     struct link *const *found = tfind(&key, &owners->tree, compare);
 
-    return found != NULL ? *found : ask(owners, api, namespace_, ref);
+    if (found == NULL)
+        return ask(owners, api, namespace_, ref, ret);
+    *ret = *found;
+    return 0;
 }
 
-bool rec_owners_belongs(struct rec_owners *owners, struct rec_api *api, const struct kw_pod *pod,
-                        const char *kind, const char *name, int64_t now_unix_ms)
+enum rec_belonging rec_owners_belongs(struct rec_owners *owners, struct rec_api *api,
+                                      const struct kw_pod *pod, const char *kind, const char *name,
+                                      int64_t now_unix_ms)
 {
     const struct kw_owner_ref *ref = pod->has_owner ? &pod->owner : NULL;
 
     if (ref == NULL) /* an orphan whose labels match is about to be adopted */
-        return true;
+        return REC_BELONGS;
     for (unsigned i = 0; i < CHAIN_MAX; i++) {
+        struct link *link;
         if (strcmp(ref->kind, kind) == 0 && strcmp(ref->name, name) == 0)
-            return true;
-        struct link *link = find(owners, api, pod->namespace_, ref);
+            return REC_BELONGS;
+        if (find(owners, api, pod->namespace_, ref, &link) < 0)
+            return REC_BELONGS_LATER;
         if (link == NULL)
-            return true;
+            return REC_BELONGS;
         link->used_unix_ms = now_unix_ms;
         if (!link->has_owner)
-            return false;
+            return REC_BELONGS_NOT;
         ref = &link->owner;
     }
-    return false;
+    return REC_BELONGS_NOT;
 }

@@ -46,6 +46,8 @@ static void vpas(struct kw_metrics_page *page, const struct rec_stats *stats)
 static void cluster(struct kw_metrics_page *page, const struct rec_stats *stats)
 {
     vpas(page, stats);
+    family(page, "kwatt_recommender_leader", KW_METRIC_GAUGE,
+           "Whether this replica writes: of several the one that holds the Lease.", stats->leader);
     kw_metrics_family(page, "kwatt_recommender_watch_up", KW_METRIC_GAUGE,
                       "Whether the watch of a collection stands.");
     for (size_t i = 0; i < REC_COLLECTION__MAX; i++)
@@ -120,13 +122,15 @@ bool rec_pages_healthy(const struct rec_stats *stats, uint64_t interval_ns, uint
 
 bool rec_pages_ready(const struct rec_stats *stats, const char **ret_why)
 {
-    *ret_why = "ok\n";
+    *ret_why = stats != NULL && stats->cluster && !stats->leader ? "ok, standing by\n" : "ok\n";
     if (stats == NULL)
         *ret_why = "the first loop has not ended yet\n";
     else if (!stats->redis_up)
         *ret_why = "Redis does not answer\n";
     else if (stats->cluster && !stats->synced)
         *ret_why = "VPAs and pods are not listed completely yet\n";
+    else if (stats->cluster && !stats->elected)
+        *ret_why = "the Lease of the leader cannot be read\n";
     else
         return true;
     return false;

@@ -9,18 +9,23 @@
  * interval), then every interval; and a second after somebody made or changed a VPA.
  *
  * An outage is said once when it begins and once when it ends.
+ *
+ * Of several replicas all do all of this but the writing, so that whoever leads next knows as much.
  */
 #include "vpa-recommender/recommender.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/http_server.h"
 #include "common/loop.h"
 #include "common/snapshot.h"
+#include "vpa-recommender/leading.h"
 #include "vpa-recommender/local.h"
 #include "vpa-recommender/pages.h"
 #include "vpa-recommender/vpa_client.h"
@@ -37,6 +42,13 @@
 #define HTTP_HEAD_BYTES  8192
 #define HTTP_TIMEOUT_S   30
 
+/** Of the API server. */
+enum view {
+    VIEW_GOOD,
+    VIEW_NO_CRDS, /**< it has no VPAs */
+    VIEW_LOST,
+};
+
 struct rec_recommender {
     const struct rec_settings *settings;
     struct kw_log *log;
@@ -47,18 +59,30 @@ struct rec_recommender {
     struct kw_redis *redis;
     struct rec_source source;
     struct rec_vpa_client *client; /**< NULL: no API server */
+    struct rec_leading leading;
     struct rec_local local;
     struct rec_stats stats;
     uint64_t started_ns;
-    bool redis_down, api_down, hurrying; /**< told already */
-    uint64_t strange_told;               /**< records of other versions when it was last told */
+    bool redis_down, hurrying; /**< told already */
+    enum view view;            /**< as it was told */
+    uint64_t strange_told;     /**< records of other versions when it was last told */
 };
 
 /* ---- HTTP ---- */
 
-static const struct rec_stats *acquire(struct rec_recommender *recommender, size_t *ret_slot)
+/** The statistics of the last loop, and who leads now. @return `ret`; NULL before the first loop.
+ */
+static const struct rec_stats *look(struct rec_recommender *recommender, struct rec_stats *ret)
 {
-    return kw_snapshot_acquire(recommender->snapshot, ret_slot);
+    size_t slot;
+    const struct rec_stats *stats = kw_snapshot_acquire(recommender->snapshot, &slot);
+    bool any = stats != NULL;
+
+    if (any)
+        *ret = *stats;
+    kw_snapshot_release(recommender->snapshot, slot);
+    rec_leading_stats(&recommender->leading, ret);
+    return any ? ret : NULL;
 }
 
 static void on_metrics(void *user, const struct kw_http_request *request,
@@ -66,13 +90,11 @@ static void on_metrics(void *user, const struct kw_http_request *request,
 {
     struct rec_recommender *recommender = user;
     enum kw_metrics_format format = kw_metrics_negotiate(request->accept);
-    size_t slot;
-    const struct rec_stats *stats = acquire(recommender, &slot);
+    struct rec_stats stats;
 
     response->content_type = kw_metrics_content_type(format);
-    if (rec_pages_metrics(stats, format, response->body) < 0)
+    if (rec_pages_metrics(look(recommender, &stats), format, response->body) < 0)
         response->status = 500;
-    kw_snapshot_release(recommender->snapshot, slot);
 }
 
 static void answer(struct kw_http_response *response, bool good, const char *text)
@@ -85,14 +107,12 @@ static void on_healthz(void *user, const struct kw_http_request *request,
                        struct kw_http_response *response)
 {
     struct rec_recommender *recommender = user;
+    struct rec_stats stats;
     const char *why;
-    size_t slot;
-    const struct rec_stats *stats = acquire(recommender, &slot);
 
     (void)request;
-    bool healthy = rec_pages_healthy(stats, recommender->settings->interval_ns,
+    bool healthy = rec_pages_healthy(look(recommender, &stats), recommender->settings->interval_ns,
                                      recommender->started_ns, kw_now_ns(), &why);
-    kw_snapshot_release(recommender->snapshot, slot);
     answer(response, healthy, why);
 }
 
@@ -100,13 +120,11 @@ static void on_readyz(void *user, const struct kw_http_request *request,
                       struct kw_http_response *response)
 {
     struct rec_recommender *recommender = user;
+    struct rec_stats stats;
     const char *why;
-    size_t slot;
-    const struct rec_stats *stats = acquire(recommender, &slot);
 
     (void)request;
-    bool ready = rec_pages_ready(stats, &why);
-    kw_snapshot_release(recommender->snapshot, slot);
+    bool ready = rec_pages_ready(look(recommender, &stats), &why);
     answer(response, ready, why);
 }
 
@@ -152,16 +170,28 @@ static void tell_redis(struct rec_recommender *recommender, int rc, const struct
     recommender->strange_told = recommender->source.fates[REC_RECORD_SCHEMA];
 }
 
-static void tell_api(struct rec_recommender *recommender, bool down, const char *text)
+/** Says what became of the view, once each time that it is another. */
+static void tell_api(struct rec_recommender *recommender, enum view view, const char *text)
 {
-    if (down && !recommender->api_down)
-        kw_log_warn(recommender->log, "the API server cannot be used; statuses stay as they are",
-                    kw_str("server", rec_vpa_client_server(recommender->client)),
+    struct kw_log *log = recommender->log;
+    struct kw_field server = kw_str("server", rec_vpa_client_server(recommender->client));
+    enum view before = recommender->view;
+
+    recommender->view = view;
+    if (view == before)
+        return;
+    if (view == VIEW_LOST)
+        kw_log_warn(log, "the API server cannot be used; statuses stay as they are", server,
                     kw_str("error", text));
-    else if (!down && recommender->api_down)
-        kw_log_info(recommender->log, "the API server is back",
-                    kw_str("server", rec_vpa_client_server(recommender->client)));
-    recommender->api_down = down;
+    else if (view == VIEW_NO_CRDS)
+        kw_log_warn(log,
+                    "the VPA's CRDs are not installed, so there is nothing to recommend for; they "
+                    "are looked for again and again",
+                    server, kw_str("error", text));
+    else if (before == VIEW_NO_CRDS)
+        kw_log_info(log, "the VPA's CRDs are there", server);
+    else
+        kw_log_info(log, "the API server is back", server);
 }
 
 static void loop_cluster(struct rec_recommender *recommender, int64_t now_unix_ms)
@@ -213,9 +243,9 @@ static bool drain(struct rec_recommender *recommender)
     bool synced = rec_vpa_client_synced(recommender->client);
 
     if (drained == REC_DRAINED_DOWN)
-        tell_api(recommender, true, err.text);
+        tell_api(recommender, err.code == -ENOENT ? VIEW_NO_CRDS : VIEW_LOST, err.text);
     else if (rec_vpa_client_up(recommender->client))
-        tell_api(recommender, false, NULL);
+        tell_api(recommender, VIEW_GOOD, NULL);
     if (synced && !recommender->stats.synced)
         kw_log_info(recommender->log, "VPAs and pods are in view");
     recommender->stats.synced = synced;
@@ -226,7 +256,8 @@ static void on_wakeup(void *user)
 {
     struct rec_recommender *recommender = user;
 
-    if (!drain(recommender) || recommender->hurrying)
+    bool elected = rec_leading_tell(&recommender->leading, recommender->log);
+    if ((!drain(recommender) && !elected) || recommender->hurrying)
         return;
     recommender->hurrying = true;
     (void)kw_source_set_timer(recommender->timer, HURRY_NS, recommender->settings->interval_ns);
@@ -267,10 +298,13 @@ static void wake(void *user)
 static int start_client(struct rec_recommender *recommender, struct kw_err *err)
 {
     const struct rec_settings *settings = recommender->settings;
+    int rc = rec_leading_start(&recommender->leading, settings, wake, recommender, err);
     struct rec_vpa_client_conf conf = {
         .kube = {.kubeconfig = settings->kubeconfig, .context = settings->context},
         .recommender = settings->recommender_name,
         .namespace_ = settings->vpa_object_namespace,
+        .lease = recommender->leading.lease,
+        .timeout_ms = rec_leading_timeout_ms(&settings->lease),
         .interval_ns = settings->interval_ns,
         .sample_interval_ms = settings->sample_interval_ns / KW_NS_PER_MS,
         .cancel_fd = kw_source_fd(recommender->signals),
@@ -278,7 +312,8 @@ static int start_client(struct rec_recommender *recommender, struct kw_err *err)
         .user = recommender,
     };
 
-    int rc = rec_vpa_client_new(&conf, &recommender->client, err);
+    if (rc == 0)
+        rc = rec_vpa_client_new(&conf, &recommender->client, err);
     if (rc == 0) {
         kw_log_info(recommender->log, "taking the VPAs that name this recommender",
                     kw_str("server", rec_vpa_client_server(recommender->client)),
@@ -400,6 +435,7 @@ void rec_recommender_free(struct rec_recommender **recommender)
         return;
     kw_http_server_free(&old->server);
     rec_vpa_client_free(&old->client);
+    kw_kube_lease_stop(&old->leading.lease); /* after the last write */
     rec_workloads_free(&old->local.workloads);
     kw_redis_free(&old->redis);
     kw_snapshot_free(&old->snapshot);

@@ -15,9 +15,15 @@
  * whole.
  */
 
-enum rec_patch_fate { REC_PATCH_WRITTEN, REC_PATCH_UNCHANGED, REC_PATCH_FAILED, REC_PATCH__MAX };
+enum rec_patch_fate {
+    REC_PATCH_WRITTEN,
+    REC_PATCH_UNCHANGED,
+    REC_PATCH_FAILED,
+    REC_PATCH_CONFLICT, /**< the VPA had changed meanwhile: the next loop makes another */
+    REC_PATCH__MAX
+};
 
-/** "written", "unchanged", "failed". Index is enum rec_patch_fate. */
+/** "written", "unchanged", "failed", "conflict". Index is enum rec_patch_fate. */
 extern const char *const rec_patch_fate_names[REC_PATCH__MAX];
 
 struct rec_stats {
@@ -31,6 +37,8 @@ struct rec_stats {
     uint64_t feeds[REC_FEED__MAX];
 
     bool cluster; /**< there is an API server; else what follows is 0 */
+    bool leader;  /**< may write: it holds the Lease, or there is no election */
+    bool elected; /**< the Lease was read, or there is no election */
     bool synced;
     bool up[REC_COLLECTION__MAX];
     uint64_t undecodable[REC_COLLECTION__MAX];

@@ -42,13 +42,19 @@ struct rec_owners;
 struct rec_owners *rec_owners_new(void);
 void rec_owners_free(struct rec_owners **owners);
 
-/**
- * Whether a pod belongs to a target: one of the controllers above it is the target, or that cannot
- * be told (a controller that is gone or unreadable: then its labels, which matched, decide), or it
- * has none.
- */
-bool rec_owners_belongs(struct rec_owners *owners, struct rec_api *api, const struct kw_pod *pod,
-                        const char *kind, const char *name, int64_t now_unix_ms);
+enum rec_belonging {
+    REC_BELONGS,      /**< one of the controllers above it is the target; it has none; or that can
+                         never be told (one is gone, unreadable, or of a kind that nobody knows):
+                         then its labels, which matched, decide, as they alone do for the stock
+                         recommender */
+    REC_BELONGS_NOT,  /**< its controllers are others */
+    REC_BELONGS_LATER /**< the API server did not answer, or was asked enough for this loop */
+};
+
+/** Whether a pod belongs to a target. */
+enum rec_belonging rec_owners_belongs(struct rec_owners *owners, struct rec_api *api,
+                                      const struct kw_pod *pod, const char *kind, const char *name,
+                                      int64_t now_unix_ms);
 
 /** Forgets controllers not asked for in an hour. */
 void rec_owners_sweep(struct rec_owners *owners, int64_t now_unix_ms);

@@ -41,8 +41,9 @@ const char *const rec_patch_fate_names[REC_PATCH__MAX] = {
     [REC_PATCH_WRITTEN] = "written",
     [REC_PATCH_UNCHANGED] = "unchanged",
     [REC_PATCH_FAILED] = "failed",
+    [REC_PATCH_CONFLICT] = "conflict",
 };
-_Static_assert(REC_PATCH__MAX == 3, "a fate without a name");
+_Static_assert(REC_PATCH__MAX == 4, "a fate without a name");
 
 struct rec_vpa_client {
     struct rec_vpa_client_conf conf;
@@ -102,6 +103,7 @@ int rec_vpa_client_new(const struct rec_vpa_client_conf *conf, struct rec_vpa_cl
     client->conf = *conf;
     struct kw_kube_conf kube = conf->kube; /* the watches have threads, and an end of their own */
     kube.cancel_fd = conf->cancel_fd;
+    kube.timeout_ms = conf->timeout_ms;
     int rc = kw_kube_new(&kube, &client->kube, err);
     if (rc < 0)
         return rc;
@@ -154,8 +156,11 @@ enum rec_drained rec_vpa_client_drain(struct rec_vpa_client *client, struct kw_e
     client->covers.n = 0;
     while (rec_events_take(client->events, &event)) {
         if (event.type == KW_KUBE_DOWN) {
-            (void)kw_err_set(err, -ENETDOWN, "%s: %s", rec_collection_names[event.collection],
-                             event.cause != NULL ? event.cause : "no answer");
+            const char *cause = event.cause != NULL ? event.cause : "no answer";
+            /* pods are always there; VPAs where their CRDs are installed */
+            bool no_crds = event.collection == REC_VPAS && strstr(cause, ": 404") != NULL;
+            (void)kw_err_set(err, no_crds ? -ENOENT : -ENETDOWN, "%s: %s",
+                             rec_collection_names[event.collection], cause);
             drained = REC_DRAINED_DOWN;
         }
         if (rec_cluster_apply(client->cluster, &event) > 0 && drained == REC_DRAINED_NOTHING)
@@ -312,7 +317,7 @@ static int patch(struct rec_vpa_client *client, struct rec_vpa *vpa, struct kw_v
 
     if (kw_vpa_status_path(path, sizeof(path), vpa->object.namespace_, vpa->object.name) < 0)
         return kw_err_set(err, -EINVAL, "a name that is none");
-    int rc = kw_vpa_status_patch(status, &text, &len);
+    int rc = kw_vpa_status_patch(status, vpa->object.version, &text, &len);
     if (rc < 0)
         return kw_err_set(err, rc, "its status cannot be written as JSON");
     if (client->api.calls_left == 0)
@@ -321,7 +326,7 @@ static int patch(struct rec_vpa_client *client, struct rec_vpa *vpa, struct kw_v
     client->api.calls++;
     rc = kw_kube_send(client->kube, "PATCH", path, "application/json-patch+json", text, len, &reply,
                       err);
-    client->api.errors += rc < 0 && rc != -ENOENT;
+    client->api.errors += rc < 0 && rc != -ENOENT && rc != -EEXIST;
     if (rc < 0)
         return rc;
     if (kw_vpa_decode(reply.data, reply.len, &answered, NULL) == 0) {
@@ -330,6 +335,8 @@ static int patch(struct rec_vpa_client *client, struct rec_vpa *vpa, struct kw_v
         kw_vpa_status_clear(status);
         *status = answered.status;
         answered.status = (struct kw_vpa_status){0};
+        free(vpa->object.version);
+        vpa->object.version = KW_TAKE_PTR(answered.version);
         kw_vpa_clear(&answered);
     }
     kw_vpa_status_clear(&vpa->object.status);
@@ -364,9 +371,11 @@ static int write_one(struct rec_vpa_client *client, struct rec_vpa *vpa, int64_t
     rc = patch(client, vpa, &status, err);
     if (rc == 0)
         client->patches[REC_PATCH_WRITTEN]++;
+    else if (rc == -EEXIST)
+        client->patches[REC_PATCH_CONFLICT]++;
     else if (rc != -ENOENT && rc != -EAGAIN) /* just deleted; out of budget */
         client->patches[REC_PATCH_FAILED]++;
-    return rc == -ENOENT || rc == -EAGAIN ? 0 : rc;
+    return rc == -ENOENT || rc == -EAGAIN || rc == -EEXIST ? 0 : rc;
 }
 
 int rec_vpa_client_write(struct rec_vpa_client *client, int64_t now_unix_ms, struct kw_err *err)
@@ -378,6 +387,8 @@ int rec_vpa_client_write(struct rec_vpa_client *client, int64_t now_unix_ms, str
     struct rec_vpa *vpa = rec_cluster_vpas(client->cluster);
     for (; vpa != NULL; vpa = vpa->next) {
         struct kw_err one = {0};
+        if (client->conf.lease != NULL && !kw_kube_lease_held(client->conf.lease))
+            break; /* the leader writes the same */
         if (vpa->target.state == REC_TARGET_UNKNOWN)
             continue;
         int rc = write_one(client, vpa, now_unix_ms, &one);

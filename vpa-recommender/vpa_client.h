@@ -6,6 +6,7 @@
 
 #include "common/err.h"
 #include "common/kube.h"
+#include "common/kube_lease.h"
 #include "vpa-recommender/source_redis.h"
 #include "vpa-recommender/stats.h"
 
@@ -17,15 +18,18 @@
 struct rec_vpa_client;
 
 struct rec_vpa_client_conf {
-    struct kw_kube_conf kube;    /**< borrowed for the life of the client */
-    const char *recommender;     /**< name in spec.recommenders[]; borrowed */
-    const char *namespace_;      /**< watch only this one; NULL: all */
-    uint64_t interval_ns;        /**< of the loops: bounds the calls of each */
-    uint64_t sample_interval_ms; /**< as rec_feed */
-    int cancel_fd;               /**< as soon as it can be read, matching, feeding and writing end
-                                    with -ECANCELED; it is only polled */
-    void (*wake)(void *user);    /**< called from a watch thread when rec_vpa_client_drain has
-                                    something to do */
+    struct kw_kube_conf kube;          /**< borrowed for the life of the client */
+    const char *recommender;           /**< name in spec.recommenders[]; borrowed */
+    const char *namespace_;            /**< watch only this one; NULL: all */
+    const struct kw_kube_lease *lease; /**< who may write; NULL: this one. Borrowed for the life of
+                                          the client */
+    uint32_t timeout_ms;               /**< of a call, watches left out; 0: kw_kube's default */
+    uint64_t interval_ns;              /**< of the loops: bounds the calls of each */
+    uint64_t sample_interval_ms;       /**< as rec_feed */
+    int cancel_fd;            /**< as soon as it can be read, matching, feeding and writing end
+                                 with -ECANCELED; it is only polled */
+    void (*wake)(void *user); /**< called from a watch thread when rec_vpa_client_drain has
+                                 something to do */
     void *user;
 };
 
@@ -41,7 +45,8 @@ const char *rec_vpa_client_server(const struct rec_vpa_client *client);
 enum rec_drained {
     REC_DRAINED_NOTHING, /**< nothing that cannot wait for the next loop */
     REC_DRAINED_CHANGED, /**< a VPA is new or was changed by its user */
-    REC_DRAINED_DOWN,    /**< a watch lost the API server: err says why */
+    REC_DRAINED_DOWN,    /**< a watch lost the API server: err says why; its code is -ENOENT where
+                            the server is there and the CRDs of the VPA are not */
 };
 
 /** Takes in what the watches brought. @param err of DOWN. */
@@ -55,7 +60,8 @@ int rec_vpa_client_match(struct rec_vpa_client *client, int64_t now_unix_ms, str
 int rec_vpa_client_feed(struct rec_vpa_client *client, struct rec_source *source,
                         int64_t now_unix_ms, struct kw_err *err);
 
-/** Writes the statuses that differ. @return 0; -errno of the first write that failed. */
+/** Writes the statuses that differ, as long as this replica may. @return 0; -errno of the first
+ * write that failed. */
 int rec_vpa_client_write(struct rec_vpa_client *client, int64_t now_unix_ms, struct kw_err *err);
 
 /** Whether both watches stand. */

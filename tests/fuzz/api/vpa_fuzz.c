@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)kw_vpa_policy_for(&vpa, "web");
     (void)kw_vpa_names(&vpa, "kwatt");
     if (kw_vpa_status_copy(&vpa.status, &copy) < 0 || !kw_vpa_status_equal(&copy, &vpa.status) ||
-        kw_vpa_status_patch(&copy, &text, &len) < 0)
+        kw_vpa_status_patch(&copy, vpa.version, &text, &len) < 0)
         abort();
     free(text);
     kw_vpa_status_clear(&copy);

@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     char *text = NULL;
     size_t len;
-    if (kw_vpa_status_patch(&status, &text, &len) < 0)
+    if (kw_vpa_status_patch(&status, "7", &text, &len) < 0)
         abort();
     free(text);
     kw_vpa_status_clear(&status);

@@ -276,7 +276,7 @@ static void test_patch(void **state)
 
     (void)state;
     assert_int_equal(kw_vpa_decode(vpa_json, strlen(vpa_json), &vpa, NULL), 0);
-    assert_int_equal(kw_vpa_status_patch(&vpa.status, &text, &len), 0);
+    assert_int_equal(kw_vpa_status_patch(&vpa.status, NULL, &text, &len), 0);
     json_t *patch = json_loadb(text, len, 0, NULL);
     assert_int_equal(json_array_size(patch), 1);
     const json_t *operation = json_array_get(patch, 0);
@@ -295,9 +295,14 @@ static void test_patch(void **state)
 
     /* nothing known: no recommendation at all, not an empty list */
     struct kw_vpa_status empty = {0};
-    assert_int_equal(kw_vpa_status_patch(&empty, &text, &len), 0);
+    assert_int_equal(kw_vpa_status_patch(&empty, "", &text, &len), 0);
     assert_string_equal(text,
                         "[{\"op\":\"add\",\"path\":\"/status\",\"value\":{\"conditions\":[]}}]");
+    free(text);
+    assert_int_equal(kw_vpa_status_patch(&empty, "42", &text, &len), 0);
+    assert_string_equal(text,
+                        "[{\"op\":\"add\",\"path\":\"/metadata/resourceVersion\",\"value\":\"42\"},"
+                        "{\"op\":\"add\",\"path\":\"/status\",\"value\":{\"conditions\":[]}}]");
     free(text);
     kw_vpa_clear(&vpa);
 }

@@ -112,12 +112,20 @@ static void test_lists_and_rounds(void **state)
      */
     (void)push(REC_PODS, KW_KUBE_DOWN, "connection reset");
     assert_false(rec_cluster_up(cluster, REC_PODS));
+    /* a try to list is no success yet: what is not there (CRDs) is tried again and again */
     (void)push(REC_PODS, KW_KUBE_SYNC_BEGIN, NULL);
-    assert_true(rec_cluster_up(cluster, REC_PODS));
+    assert_false(rec_cluster_up(cluster, REC_PODS));
+    (void)push(REC_PODS, KW_KUBE_DOWN, "404");
+    (void)push(REC_PODS, KW_KUBE_SYNC_BEGIN, NULL);
     (void)pod(KW_KUBE_ADDED, "7", "n", "a", "s");
     (void)pod(KW_KUBE_ADDED, "new", "n", "a", "s");
+    assert_false(rec_cluster_up(cluster, REC_PODS));
     assert_int_equal(count_pods(), 101);
     (void)push(REC_PODS, KW_KUBE_SYNC_END, NULL);
+    assert_true(rec_cluster_up(cluster, REC_PODS));
+    (void)push(REC_PODS, KW_KUBE_DOWN, "connection reset");
+    (void)push(REC_PODS, KW_KUBE_UP, NULL);
+    assert_true(rec_cluster_up(cluster, REC_PODS));
     assert_int_equal(count_pods(), 2);
     (void)pod(KW_KUBE_DELETED, "7", "n", "a", "s");
     (void)pod(KW_KUBE_DELETED, "never", "n", "a", "s");

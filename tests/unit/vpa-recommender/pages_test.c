@@ -36,7 +36,13 @@ static void test_ready(void **state)
     stats.cluster = true;
     assert_false(rec_pages_ready(&stats, &why));
     stats.synced = true;
+    assert_false(rec_pages_ready(&stats, &why));
+    stats.elected = true;
     assert_true(rec_pages_ready(&stats, &why));
+    assert_non_null(strstr(why, "standing by"));
+    stats.leader = true;
+    assert_true(rec_pages_ready(&stats, &why));
+    assert_string_equal(why, "ok\n");
     stats.redis_up = false;
     assert_false(rec_pages_ready(&stats, &why));
 }
