@@ -71,10 +71,18 @@ const char *kw_json_pass_escape(struct kw_json *json, const char *p, bool key)
     const char *end = json->end;
     int unit;
 
-    if (end - p < 2 || p[1] == '\0' || strchr("\"\\/bfnrtu", p[1]) == NULL)
-        return kw_json_fail(json, p, "invalid escape");
-    if (p[1] != 'u')
-        return p + 2;
+    switch (end - p < 2 ? '\0' : p[1]) {
+    case '"':
+    case '\\':
+    case '/':
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't': return p + 2;
+    case 'u': break;
+    default: return kw_json_fail(json, p, "invalid escape");
+    }
     unit = hex4(p + 2, end);
     if (unit < 0)
         return kw_json_fail(json, p, "invalid escape");

@@ -248,7 +248,21 @@ enum kw_json_type kw_json_next(struct kw_json *json, struct kw_json_token *ret)
     return token.type;
 }
 
-size_t kw_json_strings(struct kw_json *json, struct kw_json_token *ret, size_t n)
+/** The quote that opens the next string of an array, or NULL where something else comes. */
+static const char *next_quote(const char *p, const char *end, bool first)
+{
+    if (!first && end - p >= 2 && p[0] == ',' && p[1] == '"') /* documents from programs */
+        return p + 1;
+    p = kw_json_pass_blanks(p, end);
+    if (!first) {
+        if (p == end || *p != ',')
+            return NULL;
+        p = kw_json_pass_blanks(p + 1, end);
+    }
+    return p < end && *p == '"' ? p : NULL;
+}
+
+size_t kw_json_strings(struct kw_json *json, struct kw_json_text *ret, size_t n)
 {
     const char *end = json->end;
     const char *p = json->pos;
@@ -258,21 +272,20 @@ size_t kw_json_strings(struct kw_json *json, struct kw_json_token *ret, size_t n
     if ((!first && json->state != KW_JSON_STATE_AFTER) || in_object(json))
         return 0;
     for (; got < n; got++) {
-        const char *at = kw_json_pass_blanks(p, end);
-
-        if (!first) {
-            if (at == end || *at != ',')
-                break;
-            at = kw_json_pass_blanks(at + 1, end);
-        }
-        if (at == end || *at != '"')
+        const char *at = next_quote(p, end, first);
+        if (at == NULL)
             break;
-        ret[got] = (struct kw_json_token){.type = KW_JSON_STRING, .at = at + 1};
-        p = kw_json_pass_string(json, at + 1, false, &ret[got].escaped);
-        if (p == NULL)
+        bool escaped = false;
+        const char *quote = kw_json_pass_plain(++at, end);
+        if (quote == end || *quote != '"')
+            quote = kw_json_pass_string(json, at, false, &escaped);
+        if (quote == NULL)
             return got;
-        ret[got].len = (size_t)(p - (at + 1));
-        p++;
+        if (quote - at > UINT32_MAX)
+            break;
+        ret[got] =
+            (struct kw_json_text){.at = at, .len = (uint32_t)(quote - at), .escaped = escaped};
+        p = quote + 1;
         first = false;
     }
     if (got > 0)

@@ -41,6 +41,13 @@ struct kw_json_token {
     size_t len;     /**< span length; 1 for brackets */
 };
 
+/** A KW_JSON_STRING of an array, in less room. */
+struct kw_json_text {
+    const char *at;
+    uint32_t len;
+    bool escaped;
+};
+
 /** Reader state; on the caller's stack. Fields are private but for `error`. */
 struct kw_json {
     const char *begin, *pos, *end;
@@ -59,11 +66,11 @@ enum kw_json_type kw_json_next(struct kw_json *json, struct kw_json_token *ret);
 
 /**
  * Takes strings of an array in a row, many times faster than one token a call.
- * @param ret n elements, as kw_json_next would give them.
- * @return how many came. Fewer than n: something else comes next (the array's end, another type, an
- * error, no array at all), which kw_json_next gives.
+ * @param ret n elements.
+ * @return how many came. Fewer than n: something else comes next (the array's end, another type, a
+ * string of more than UINT32_MAX bytes, an error, no array at all), which kw_json_next gives.
  */
-size_t kw_json_strings(struct kw_json *json, struct kw_json_token *ret, size_t n);
+size_t kw_json_strings(struct kw_json *json, struct kw_json_text *ret, size_t n);
 
 /**
  * Passes over the value that comes next (after a KEY, or the next element of an array).

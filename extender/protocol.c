@@ -28,18 +28,14 @@
  */
 #define LIST_MIN 1024
 
-static const struct ext_name no_name = {.at = ""};
+static const struct kw_json_text no_name = {.at = ""};
 
-/** Names read at a time. */
-#define ROW 32
-_Static_assert(ROW <= LIST_MIN, "one growth makes room for a row");
-
-/** Makes room for some more elements, at most LIST_MIN. @return 0; -E2BIG; -ENOMEM. */
-static int grow(void **list, size_t *cap, size_t n, size_t more, size_t size)
+/** Makes room for one more element. @return 0; -E2BIG; -ENOMEM. */
+static int grow(void **list, size_t *cap, size_t n, size_t size)
 {
-    if (more > EXT_NODES_MAX - n)
+    if (n == EXT_NODES_MAX)
         return -E2BIG;
-    if (n + more <= *cap)
+    if (n < *cap)
         return 0;
     size_t wanted = *cap == 0 ? LIST_MIN : *cap * 2;
     void *grown = reallocarray(*list, wanted, size);
@@ -50,11 +46,11 @@ static int grow(void **list, size_t *cap, size_t n, size_t more, size_t size)
     return 0;
 }
 
-static struct ext_name name_of(const struct kw_json_token *token)
+static struct kw_json_text name_of(const struct kw_json_token *token)
 {
     if (token->type != KW_JSON_STRING || token->len > UINT32_MAX)
         return no_name;
-    return (struct ext_name){
+    return (struct kw_json_text){
         .at = token->at, .len = (uint32_t)token->len, .escaped = token->escaped};
 }
 
@@ -67,26 +63,30 @@ static int scan_names(struct kw_json *json, struct ext_args *args)
     if (rc != EXT_JSON_OPEN)
         return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
     for (;;) {
-        struct kw_json_token row[ROW];
-        size_t n = kw_json_strings(json, row, ROW);
-        if (n == 0) {
-            enum kw_json_type type = kw_json_next(json, row);
-            if (type == KW_JSON_ARRAY_END)
-                return 0;
-            if (type != KW_JSON_NULL)
-                return -EBADMSG;
-            n = 1;
-        }
-        rc = grow((void **)&args->names, &args->names_cap, args->n_names, n, sizeof(*args->names));
+        struct kw_json_token token;
+        size_t left = EXT_NODES_MAX - args->n_names;
+        if (left > 0)
+            rc = grow((void **)&args->names, &args->names_cap, args->n_names, sizeof(*args->names));
         if (rc < 0)
             return rc;
-        for (size_t i = 0; i < n; i++)
-            args->names[args->n_names++] = name_of(&row[i]);
+        size_t room = args->names_cap - args->n_names;
+        size_t n = kw_json_strings(json, args->names + args->n_names, room < left ? room : left);
+        args->n_names += n;
+        if (n > 0)
+            continue;
+        enum kw_json_type type = kw_json_next(json, &token);
+        if (type == KW_JSON_ARRAY_END)
+            return 0;
+        if (type != KW_JSON_NULL && type != KW_JSON_STRING)
+            return -EBADMSG;
+        if (left == 0)
+            return -E2BIG;
+        args->names[args->n_names++] = name_of(&token);
     }
 }
 
 /** The inside of one Node, after its opening bracket. @param ret_end behind its closing one. */
-static int scan_node(struct kw_json *json, struct ext_name *ret_name, const char **ret_end)
+static int scan_node(struct kw_json *json, struct kw_json_text *ret_name, const char **ret_end)
 {
     struct kw_json_token key;
     struct kw_json_token name;
@@ -145,7 +145,7 @@ static int scan_items(struct kw_json *json, struct ext_args *args)
                 return rc;
             item.len = (size_t)(end - token.at);
         }
-        rc = grow((void **)&args->items, &args->items_cap, args->n_items, 1, sizeof(*args->items));
+        rc = grow((void **)&args->items, &args->items_cap, args->n_items, sizeof(*args->items));
         if (rc < 0)
             return rc;
         args->items[args->n_items++] = item;
@@ -235,15 +235,18 @@ static char *put(char *at, const char *bytes, size_t len)
 }
 
 /** The same for a name, without a call for the usual one: some 40 bytes. */
-static char *put_name(char *at, const struct ext_name *name)
+static inline char *put_name(char *at, const struct kw_json_text *name)
 {
     const char *from = name->at;
     size_t len = name->len;
 
-    if (len < 16 || len > 256)
+    if (len < 16 || len > 64)
         return put(at, from, len);
-    for (size_t i = 0; i + 16 < len; i += 16)
-        memcpy(at + i, from + i, 16);
+    memcpy(at, from, 16); /* these overlap */
+    if (len > 32) {
+        memcpy(at + 16, from + 16, 16);
+        memcpy(at + len - 32, from + len - 32, 16);
+    }
     memcpy(at + len - 16, from + len - 16, 16);
     return at + len;
 }

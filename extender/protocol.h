@@ -7,6 +7,7 @@
 
 #include "api/extender.h"
 #include "common/buf.h"
+#include "common/json_scan.h"
 
 /*
  * The scheduler's requests and our answers as they travel (k8s.io/kube-scheduler/extender/v1), read
@@ -19,17 +20,10 @@
  * the memory of a request. */
 #define EXT_NODES_MAX 100000
 
-/** A node's name as it was received: the span between its quotes. */
-struct ext_name {
-    const char *at;
-    uint32_t len;
-    bool escaped; /**< holds backslashes, so the span is not yet the text */
-};
-
 /** An element of Nodes.items. */
 struct ext_item {
-    struct ext_name name; /**< metadata.name; empty where it has none */
-    const char *at;       /**< the whole element, verbatim */
+    struct kw_json_text name; /**< metadata.name; empty where it has none */
+    const char *at;           /**< the whole element, verbatim */
     size_t len;
 };
 
@@ -40,7 +34,7 @@ struct ext_args {
     bool has_nodes; /**< Nodes given and not null */
     size_t n_names, n_items;
     size_t names_cap, items_cap;
-    struct ext_name *names;
+    struct kw_json_text *names; /**< as received: the spans between the quotes */
     struct ext_item *items;
 };
 
@@ -60,7 +54,7 @@ static inline size_t ext_args_count(const struct ext_args *args)
 }
 
 /** Candidate i < ext_args_count. */
-static inline const struct ext_name *ext_args_name(const struct ext_args *args, size_t i)
+static inline const struct kw_json_text *ext_args_name(const struct ext_args *args, size_t i)
 {
     return args->has_names ? &args->names[i] : &args->items[i].name;
 }

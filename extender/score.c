@@ -32,20 +32,15 @@
 
 #define LEVELS 11
 
-struct range {
-    double min, max;
-    size_t n;
-};
-
 /** Levels over a range of values: what is divided by is turned round once. */
 struct scale {
     double max;
     double per_level; /* levels of one unit */
 };
 
-static struct scale scale_of(const struct range *range)
+static struct scale scale_of(const struct ext_score *score)
 {
-    return (struct scale){range->max, (double)(LEVELS - 1) / (range->max - range->min)};
+    return (struct scale){score->max, (double)(LEVELS - 1) / (score->max - score->min)};
 }
 
 static uint8_t level_of(const struct scale *scale, double value)
@@ -66,134 +61,149 @@ static uint8_t median(const size_t counts[LEVELS], size_t known)
     return EXT_SCORE_NEUTRAL;
 }
 
-static void fill_unknown(const struct ext_place *const *places, size_t n, uint8_t *scores)
+static bool is_unknown(const struct ext_score_scratch *s)
+{
+    return s->value < 0;
+}
+
+static void fill_unknown(const struct ext_score *score, uint8_t *scores)
 {
     size_t counts[LEVELS] = {0};
-    size_t known = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        if (places[i] == NULL)
-            continue;
-        counts[scores[i]]++;
-        known++;
+    for (size_t i = 0; i < score->n; i++) {
+        if (!is_unknown(&score->scratch[i]))
+            counts[scores[i]]++;
     }
-    uint8_t neutral = median(counts, known);
-    for (size_t i = 0; i < n; i++) {
-        if (places[i] == NULL)
+    uint8_t neutral = median(counts, score->known);
+    for (size_t i = 0; i < score->n; i++) {
+        if (is_unknown(&score->scratch[i]))
             scores[i] = neutral;
     }
 }
 
 /** Range below which prices are the same. */
-static double noise_mw(const struct ext_score_pod *pod, const struct range *range)
+static double noise_mw(const struct ext_score *score)
 {
+    const struct ext_score_pod *pod = &score->pod;
     double floor_mw = pod->mcpu * FLOOR_MW_MCPU;
-    double relative_mw = range->max * FLOOR_RELATIVE;
+    double relative_mw = score->max * FLOOR_RELATIVE;
 
     if (floor_mw > FLOOR_MW)
         floor_mw = FLOOR_MW;
     /* a pod said to draw more or less than its cores cost makes each difference larger or smaller
      */
     if (pod->expected_mw > 0)
-        floor_mw *= (range->min + range->max) / 2 / pod->expected_mw;
+        floor_mw *= (score->min + score->max) / 2 / pod->expected_mw;
     return floor_mw > relative_mw ? floor_mw : relative_mw;
 }
 
-/**
- * Bucket and fill as one number to compare by, since a fill that counts is below 1: which of two
- * nodes is the greater cannot be foretold, and a wrong guess costs a branch more than all else
- * here.
- */
-static double tie_key(const struct ext_score_scratch *s)
-{
-    return 2.0 * s->bucket + s->fill;
-}
+/** Of the candidates of one level, those whose key lies in [from, to) lose one. */
+struct ties {
+    double top; /* greatest key */
+    double from, to;
+};
 
-/** Levels of `efficient`: scratch.value holds prices. */
-static void score_prices(const struct ext_score_pod *pod, const struct ext_place *const *places,
-                         size_t n, const struct range *range, struct ext_score_scratch *scratch,
-                         uint8_t *scores)
+/**
+ * Levels of `efficient`: scratch.value holds prices. Bucket and fill of a candidate make one number
+ * to compare by, its key, since a fill that counts is below 1: which of two nodes is the greater
+ * cannot be foretold, and a wrong guess costs a branch more than all else here.
+ */
+static void score_prices(struct ext_score *score, uint8_t *scores)
 {
-    double noise = noise_mw(pod, range);
-    bool equal = range->max - range->min < noise || range->max <= range->min;
+    double noise = noise_mw(score);
+    double min = score->min;
+    bool equal = score->max - min < noise || score->max <= min;
     /* where all are equal, the scales are 0 and each gets the base */
-    struct scale scale = equal ? (struct scale){0} : scale_of(range);
+    struct scale scale = equal ? (struct scale){0} : scale_of(score);
     double per_noise = equal ? 0 : 1 / noise;
     unsigned base = equal ? EXT_SCORE_NEUTRAL : 0;
-    double tops[LEVELS] = {0}; /* the fullest node in the dearest bucket of each level */
+    struct ties ties[LEVELS] = {0};
 
-    for (size_t i = 0; i < n; i++) {
-        struct ext_score_scratch *s = &scratch[i];
-        if (places[i] == NULL)
+    for (size_t i = 0; i < score->n; i++) {
+        struct ext_score_scratch *s = &score->scratch[i];
+        if (is_unknown(s))
             continue;
-        s->level = (uint8_t)(base + level_of(&scale, s->value));
-        s->bucket = (uint32_t)((s->value - range->min) * per_noise);
-        double key = tie_key(s);
-        tops[s->level] = key > tops[s->level] ? key : tops[s->level];
+        uint8_t level = (uint8_t)(base + level_of(&scale, s->value));
+        double key = 2.0 * (uint32_t)((s->value - min) * per_noise) + s->fill;
+        ties[level].top = key > ties[level].top ? key : ties[level].top;
+        scores[i] = level;
+        s->value = key;
     }
-    for (size_t i = 0; i < n; i++) {
-        const struct ext_score_scratch *s = &scratch[i];
-        if (places[i] == NULL)
+    for (size_t level = 1; level < LEVELS; level++) { /* nobody loses below 0 */
+        struct ties *t = &ties[level];
+        t->from = 2.0 * (uint32_t)(t->top / 2); /* the dearest bucket */
+        t->to = t->top - FLOOR_FILL;
+    }
+    for (size_t i = 0; i < score->n; i++) {
+        double key = score->scratch[i].value;
+        if (key < 0)
             continue;
-        double top = tops[s->level];
-        bool dearest = s->bucket == (uint32_t)(top / 2);
-        bool loses = dearest & (s->level > 0) & (tie_key(s) < top - FLOOR_FILL);
-        scores[i] = (uint8_t)(s->level - loses);
+        const struct ties *t = &ties[scores[i]];
+        scores[i] = (uint8_t)(scores[i] - ((key >= t->from) & (key < t->to)));
     }
 }
 
 /** Levels of `performance`: the emptier, the better. */
-static void score_room(const struct ext_place *const *places, size_t n, const struct range *range,
-                       const struct ext_score_scratch *scratch, uint8_t *scores)
+static void score_room(const struct ext_score *score, uint8_t *scores)
 {
-    bool equal = range->max - range->min < FLOOR_FILL;
-    struct scale scale = equal ? (struct scale){0} : scale_of(range);
+    bool equal = score->max - score->min < FLOOR_FILL;
+    struct scale scale = equal ? (struct scale){0} : scale_of(score);
 
-    for (size_t i = 0; i < n; i++) {
-        if (places[i] != NULL)
-            scores[i] = equal ? EXT_SCORE_NEUTRAL : level_of(&scale, scratch[i].value);
+    for (size_t i = 0; i < score->n; i++) {
+        const struct ext_score_scratch *s = &score->scratch[i];
+        if (!is_unknown(s))
+            scores[i] = equal ? EXT_SCORE_NEUTRAL : level_of(&scale, s->value);
     }
 }
 
-/** Values to score by, into the scratch. @return their range. */
-static struct range evaluate(const struct ext_score_pod *pod, const struct ext_place *const *places,
-                             size_t n, struct ext_score_scratch *scratch)
+void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
+                     struct ext_score_scratch *scratch)
 {
-    struct range range = {.min = (double)INFINITY, .max = -(double)INFINITY};
-    bool by_price = pod->placement == KW_PLACEMENT_EFFICIENT;
+    *score = (struct ext_score){
+        .pod = *pod, .scratch = scratch, .min = (double)INFINITY, .max = -(double)INFINITY};
+}
 
+void ext_score_take(struct ext_score *score, const struct ext_place *const *places, size_t n)
+{
+    struct ext_score_scratch *scratch = score->scratch + score->n;
+    bool by_price = score->pod.placement == KW_PLACEMENT_EFFICIENT;
+    double mcpu = score->pod.mcpu;
+    double min = score->min;
+    double max = score->max;
+
+    score->n += n;
+    if (score->pod.placement == KW_PLACEMENT_OFF)
+        return;
     for (size_t i = 0; i < n; i++) {
         const struct ext_place *place = places[i];
         struct ext_score_scratch *s = &scratch[i];
-        if (place == NULL)
+        if (place == NULL) {
+            s->value = -1;
             continue;
-        s->value = by_price ? ext_place_marginal_mw(place, pod->mcpu) : place->fill;
+        }
+        s->value = by_price ? ext_place_marginal_mw(place, mcpu) : place->fill;
         /* a node that the pod would overload wins no tie by being full */
-        s->fill = place->used_mcpu + pod->mcpu > place->capacity_mcpu ? 0 : place->fill;
-        range.min = s->value < range.min ? s->value : range.min;
-        range.max = s->value > range.max ? s->value : range.max;
-        range.n++;
+        s->fill = place->used_mcpu + mcpu > place->capacity_mcpu ? 0 : place->fill;
+        min = s->value < min ? s->value : min;
+        max = s->value > max ? s->value : max;
+        score->known++;
     }
-    return range;
+    score->min = min;
+    score->max = max;
 }
 
-size_t ext_score(const struct ext_score_pod *pod, const struct ext_place *const *places, size_t n,
-                 struct ext_score_scratch *scratch, uint8_t *ret_scores)
+size_t ext_score_end(struct ext_score *score, uint8_t *ret_scores)
 {
-    struct range range = {0};
-
-    if (pod->placement != KW_PLACEMENT_OFF)
-        range = evaluate(pod, places, n, scratch);
-    if (range.n == 0) {
-        for (size_t i = 0; i < n; i++)
+    if (score->known == 0) {
+        for (size_t i = 0; i < score->n; i++)
             ret_scores[i] = EXT_SCORE_NEUTRAL;
         return 0;
     }
-    if (pod->placement == KW_PLACEMENT_EFFICIENT)
-        score_prices(pod, places, n, &range, scratch, ret_scores);
+    if (score->pod.placement == KW_PLACEMENT_EFFICIENT)
+        score_prices(score, ret_scores);
     else
-        score_room(places, n, &range, scratch, ret_scores);
-    if (range.n < n)
-        fill_unknown(places, n, ret_scores);
-    return range.n;
+        score_room(score, ret_scores);
+    if (score->known < score->n)
+        fill_unknown(score, ret_scores);
+    return score->known;
 }

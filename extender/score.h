@@ -19,23 +19,36 @@ struct ext_score_pod {
     enum kw_placement placement; /**< KW_PLACEMENT_OFF: every candidate is neutral */
 };
 
-/** Scratch of one candidate; its content means nothing to the caller. */
+/** What a candidate is scored by; its content means nothing to the caller. */
 struct ext_score_scratch {
-    double value;    /**< milliwatts (efficient) or fill (performance) */
-    double fill;     /**< used / capacity, 0 where the pod would overload the node */
-    uint32_t bucket; /**< prices closer than the noise share one */
-    uint8_t level;   /**< 0..10 before ties are broken */
+    double value; /**< milliwatts (efficient) or fill (performance), then its place in ties; below
+                     0: unknown */
+    double fill;  /**< used / capacity, 0 where the pod would overload the node */
+};
+
+/** A scoring under way. Fields are private. */
+struct ext_score {
+    struct ext_score_pod pod;
+    struct ext_score_scratch *scratch;
+    size_t n, known;
+    double min, max; /* of the known values */
 };
 
 /** Score of every candidate where nothing tells them apart: the middle of 0..10. */
 #define EXT_SCORE_NEUTRAL 5
 
+/** Starts on a pod. @param scratch the caller's, one for each candidate that will be taken. */
+void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
+                     struct ext_score_scratch *scratch);
+
+/** Takes the next n candidates, each given by where its node stands, NULL for an unknown or stale
+ * one. Places need not outlive the call: a few at a time are read while they are in the caches. */
+void ext_score_take(struct ext_score *score, const struct ext_place *const *places, size_t n);
+
 /**
- * Scores the candidates, each given by where its node stands, NULL for an unknown or stale one: 10
- * for the cheapest, 0 for the dearest, unknown ones the median of the known. A node that costs less
- * by more than the noise never scores lower than another.
- * @param scratch n elements. @param ret_scores n elements, each 0..10.
+ * Scores all that were taken: 10 for the cheapest, 0 for the dearest, unknown ones the median of
+ * the known. A node that costs less by more than the noise never scores lower than another.
+ * @param ret_scores one for each candidate, 0..10.
  * @return how many candidates were known, 0 where the pod's placement is off.
  */
-size_t ext_score(const struct ext_score_pod *pod, const struct ext_place *const *places, size_t n,
-                 struct ext_score_scratch *scratch, uint8_t *ret_scores);
+size_t ext_score_end(struct ext_score *score, uint8_t *ret_scores);

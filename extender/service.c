@@ -41,7 +41,6 @@ void ext_service_clear(struct ext_service *service)
     for (unsigned i = 0; service->workspaces != NULL && i < service->n_workspaces; i++) {
         struct ext_workspace *workspace = &service->workspaces[i];
         ext_args_free(&workspace->args);
-        free((void *)workspace->places);
         free(workspace->scratch);
         free(workspace->scores);
     }
@@ -73,13 +72,11 @@ static int reserve_candidates(struct ext_workspace *workspace, size_t n)
         return 0;
     while (cap < n)
         cap *= 2;
-    free((void *)workspace->places);
     free(workspace->scratch);
     free(workspace->scores);
-    workspace->places = (const struct ext_place **)calloc(cap, sizeof(const struct ext_place *));
     workspace->scratch = calloc(cap, sizeof(*workspace->scratch));
     workspace->scores = calloc(cap, sizeof(*workspace->scores));
-    if (workspace->places == NULL || workspace->scratch == NULL || workspace->scores == NULL) {
+    if (workspace->scratch == NULL || workspace->scores == NULL) {
         workspace->cap = 0;
         return -ENOMEM;
     }
@@ -92,7 +89,7 @@ struct unescaped {
     char text[EXT_BATCH][NAME_MAX_ESCAPED + 1];
 };
 
-static struct ext_key key_of(const struct ext_name *name, char text[NAME_MAX_ESCAPED + 1])
+static struct ext_key key_of(const struct kw_json_text *name, char text[NAME_MAX_ESCAPED + 1])
 {
     const struct kw_json_token token = {
         .type = KW_JSON_STRING, .escaped = true, .at = name->at, .len = name->len};
@@ -102,25 +99,29 @@ static struct ext_key key_of(const struct ext_name *name, char text[NAME_MAX_ESC
     return (struct ext_key){text, kw_json_unescape(&token, text)};
 }
 
-static void look_up(const struct ext_policy *policy, struct ext_workspace *workspace,
-                    const struct ext_snapshot *snapshot, int64_t now_ns, size_t n)
+/** Looks the candidates up, a few at a time, and hands them to the score. */
+static void look_up(const struct ext_policy *policy, const struct ext_args *args,
+                    const struct ext_snapshot *snapshot, int64_t now_ns, struct ext_score *score)
 {
     struct ext_key keys[EXT_BATCH];
     const struct ext_live *found[EXT_BATCH];
+    const struct ext_place *places[EXT_BATCH];
     struct unescaped unescaped;
+    size_t n = ext_args_count(args);
 
     for (size_t from = 0; from < n; from += EXT_BATCH) {
         size_t batch = n - from < EXT_BATCH ? n - from : EXT_BATCH;
         for (size_t i = 0; i < batch; i++)
-            keys[i] = key_of(ext_args_name(&workspace->args, from + i), unescaped.text[i]);
+            keys[i] = key_of(ext_args_name(args, from + i), unescaped.text[i]);
         ext_snapshot_find_batch(snapshot, keys, batch, found);
         for (size_t i = 0; i < batch; i++) {
             const struct ext_live *node = found[i];
             bool counts =
                 node != NULL && node->place.hull != NULL &&
                 !ext_is_stale(node->fresh_ns, node->interval_ns, now_ns, policy->stale_after_ns);
-            workspace->places[from + i] = counts ? &node->place : NULL;
+            places[i] = counts ? &node->place : NULL;
         }
+        ext_score_take(score, places, batch);
     }
 }
 
@@ -140,11 +141,13 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
         .expected_mw = (double)pod->expected_mw,
         .placement = exempt ? KW_PLACEMENT_OFF : pod->placement,
     };
+    struct ext_score score;
 
     if (reserve_candidates(workspace, n) < 0)
         return -ENOMEM;
-    look_up(policy, workspace, snapshot, now_ns, n);
-    size_t known = ext_score(&wanted, workspace->places, n, workspace->scratch, workspace->scores);
+    ext_score_begin(&score, &wanted, workspace->scratch);
+    look_up(policy, args, snapshot, now_ns, &score);
+    size_t known = ext_score_end(&score, workspace->scores);
     service->stats.scored += known;
     service->stats.neutral += n - known;
     return 0;

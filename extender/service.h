@@ -24,7 +24,6 @@ struct ext_workspace {
     atomic_flag busy;
     struct ext_args args;
     size_t cap; /**< candidates that the arrays below have room for */
-    const struct ext_place **places;
     struct ext_score_scratch *scratch;
     uint8_t *scores;
 };

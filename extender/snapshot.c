@@ -3,21 +3,24 @@
  * A hash with open addressing and linear probing over an array of nodes, at most half full. Built
  * whole and never changed, so that readers need nothing but a pointer.
  *
- * The table of a large cluster does not fit into the near caches, and a lookup misses them three
- * times in a row (slot, name, node). So what a request reads of a node is kept apart from the rest,
- * one cache line each, and a batch asks for all its slots, then for all its names and lines, so
- * that the misses of sixteen names overlap. The hash takes sixteen bytes a step: names are some 40
- * bytes and a request has hundreds of them. Its seed is random per process, because names come from
- * Redis, and one hostile writer must not be able to make every lookup slow.
+ * The table of a large cluster does not fit into the near caches, and a lookup misses them twice in
+ * a row (slot, node). So what a request reads of a node, its name included, is kept apart from the
+ * rest, two cache lines side by side, and a batch asks for all its slots, then for all those lines,
+ * so that the misses of sixteen names overlap. The hash of a name is a sum of products that do not
+ * wait for each other: names are some 40 bytes and a request has hundreds of them. Its keys are
+ * random per process, because names come from Redis, and one hostile writer must not be able to
+ * make every lookup slow.
  */
 #include "extender/snapshot.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/** Of what a request reads. */
-#define CACHE_LINE 64
-_Static_assert(sizeof(struct ext_live) == CACHE_LINE, "one miss a node");
+/** Of what a request reads: processors fetch lines in such pairs. */
+#define LINE_PAIR 128
+_Static_assert(sizeof(struct ext_live) == LINE_PAIR, "one miss a node");
+_Static_assert(offsetof(struct ext_live, name) == LINE_PAIR / 2, "what is priced by in one line");
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -53,29 +56,57 @@ uint64_t ext_hash(const char *bytes, size_t len, uint64_t seed)
     return mix(mix(first ^ HASH_B ^ hash, last ^ HASH_A ^ seed), HASH_A ^ seed);
 }
 
-/** Whether two texts of one length are the same; as `load`, without a call for the usual name. */
-static bool is_same(const char *a, const char *b, size_t len)
+/** Independent of the others: the sum of such parts is the hash of a name. */
+static inline uint64_t part(const char *at, const uint64_t *keys)
 {
-    uint64_t differ = 0;
+    return mix(load(at, 8) ^ keys[0], load(at + 8, 8) ^ keys[1]);
+}
 
-    if (len < 8)
+/** ext_hash for names, under the snapshot's keys. Parts may overlap, the length is hashed too. */
+static inline uint64_t hash_name(const uint64_t keys[8], const char *name, size_t len)
+{
+    if (len < 16 || len > 64)
+        return ext_hash(name, len, keys[0]);
+    uint64_t sum = part(name, keys) + part(name + len - 16, keys + 2);
+    if (len > 32)
+        sum += part(name + 16, keys + 4) + part(name + len - 32, keys + 6);
+    return mix(sum ^ len, HASH_A);
+}
+
+/** Whether two texts of one length are the same, without a call for the usual name. */
+static inline bool is_same(const char *a, const char *b, size_t len)
+{
+    typedef uint64_t pair __attribute__((vector_size(16)));
+    pair x;
+    pair y;
+    pair differ = {0, 0};
+
+    if (len < 16)
         return memcmp(a, b, len) == 0;
-    for (size_t at = 0; at + 8 < len; at += 8)
-        differ |= load(a + at, 8) ^ load(b + at, 8);
-    differ |= load(a + len - 8, 8) ^ load(b + len - 8, 8);
-    return differ == 0;
+    for (size_t at = 0; at + 16 < len; at += 16) {
+        memcpy(&x, a + at, 16);
+        memcpy(&y, b + at, 16);
+        differ |= x ^ y;
+    }
+    memcpy(&x, a + len - 16, 16);
+    memcpy(&y, b + len - 16, 16);
+    differ |= x ^ y;
+    return (differ[0] | differ[1]) == 0;
 }
 
 /** Slot of a name: the one that holds it, or the empty one where it belongs. */
-static struct ext_slot *find_slot(const struct ext_snapshot *snapshot, const struct ext_key *key,
-                                  uint64_t hash)
+static inline struct ext_slot *find_slot(const struct ext_snapshot *snapshot,
+                                         const struct ext_key *key, uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 32);
 
     for (size_t at = (size_t)hash & snapshot->mask;; at = (at + 1) & snapshot->mask) {
         struct ext_slot *slot = &snapshot->slots[at];
-        if (slot->index == 0 || (slot->tag == tag && slot->name_len == key->len &&
-                                 is_same(snapshot->names + slot->name_at, key->name, key->len)))
+        if (slot->index == 0)
+            return slot;
+        const struct ext_live *live = &snapshot->live[slot->index - 1];
+        if (slot->tag == tag && live->name_len == key->len &&
+            is_same(live->name, key->name, key->len))
             return slot;
     }
 }
@@ -89,28 +120,45 @@ static struct ext_live live_of(const struct ext_node *node)
     return live;
 }
 
+/** Where a name of that length goes; those that need more room than a node has, into *long_at. */
+static char *room_for(struct ext_live *live, uint32_t len, char **long_at)
+{
+    if (len <= EXT_NAME_INLINE)
+        return live->text;
+    char *at = *long_at;
+    *long_at += len + 1;
+    return at;
+}
+
 static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nodes, size_t n)
 {
-    uint32_t at = 0;
+    char *long_at = snapshot->long_names;
 
     for (size_t i = 0; i < n; i++) {
         const struct ext_key key = {nodes[i].name, nodes[i].name_len};
-        uint64_t hash = ext_hash(key.name, key.len, snapshot->seed);
+        uint64_t hash = hash_name(snapshot->keys, key.name, key.len);
         struct ext_node *node = &snapshot->nodes[snapshot->n];
+        struct ext_live *live = &snapshot->live[snapshot->n];
         struct ext_slot *slot = find_slot(snapshot, &key, hash);
         if (slot->index != 0)
             continue;
         *node = nodes[i];
-        node->name = snapshot->names + at;
-        snapshot->live[snapshot->n] = live_of(node);
-        memcpy(snapshot->names + at, key.name, key.len);
-        snapshot->names[at + key.len] = '\0';
-        *slot = (struct ext_slot){.index = (uint32_t)(++snapshot->n),
-                                  .tag = (uint32_t)(hash >> 32),
-                                  .name_at = at,
-                                  .name_len = node->name_len};
-        at += node->name_len + 1;
+        *live = live_of(node);
+        char *name = room_for(live, node->name_len, &long_at);
+        memcpy(name, key.name, key.len);
+        name[key.len] = '\0';
+        live->name = node->name = name;
+        live->name_len = node->name_len;
+        *slot =
+            (struct ext_slot){.index = (uint32_t)(++snapshot->n), .tag = (uint32_t)(hash >> 32)};
     }
+}
+
+/** Keys from a seed, each as random as it is. */
+static void make_keys(uint64_t keys[8], uint64_t seed)
+{
+    for (uint64_t i = 0; i < 8; i++)
+        keys[i] = ext_hash((const char *)&i, sizeof(i), seed);
 }
 
 struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, uint64_t seed)
@@ -124,15 +172,15 @@ struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, ui
     while (slots < n * 2)
         slots *= 2;
     for (size_t i = 0; i < n; i++)
-        bytes += nodes[i].name_len + 1;
-    snapshot->seed = seed;
+        bytes += nodes[i].name_len <= EXT_NAME_INLINE ? 0 : nodes[i].name_len + 1;
+    make_keys(snapshot->keys, seed);
     snapshot->mask = slots - 1;
     snapshot->nodes = calloc(n + 1, sizeof(*snapshot->nodes));
-    snapshot->live = aligned_alloc(CACHE_LINE, (n + 1) * sizeof(*snapshot->live));
+    snapshot->live = aligned_alloc(LINE_PAIR, (n + 1) * sizeof(*snapshot->live));
     snapshot->slots = calloc(slots, sizeof(*snapshot->slots));
-    snapshot->names = malloc(bytes);
+    snapshot->long_names = malloc(bytes);
     if (snapshot->nodes == NULL || snapshot->live == NULL || snapshot->slots == NULL ||
-        snapshot->names == NULL) {
+        snapshot->long_names == NULL) {
         ext_snapshot_free(&snapshot);
         return NULL;
     }
@@ -147,7 +195,7 @@ void ext_snapshot_free(struct ext_snapshot **snapshot)
     free((*snapshot)->nodes);
     free((*snapshot)->live);
     free((*snapshot)->slots);
-    free((*snapshot)->names);
+    free((*snapshot)->long_names);
     free(*snapshot);
     *snapshot = NULL;
 }
@@ -159,7 +207,7 @@ const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, co
 
     if (snapshot == NULL)
         return NULL;
-    const struct ext_slot *slot = find_slot(snapshot, &key, ext_hash(name, len, snapshot->seed));
+    const struct ext_slot *slot = find_slot(snapshot, &key, hash_name(snapshot->keys, name, len));
     return slot->index == 0 ? NULL : &snapshot->nodes[slot->index - 1];
 }
 
@@ -168,26 +216,22 @@ void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct e
 {
     uint64_t hashes[EXT_BATCH];
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && snapshot == NULL; i++)
         ret[i] = NULL;
-        if (snapshot == NULL)
-            continue;
-        hashes[i] = ext_hash(keys[i].name, keys[i].len, snapshot->seed);
-        __builtin_prefetch(&snapshot->slots[(size_t)hashes[i] & snapshot->mask]);
-    }
     if (snapshot == NULL)
         return;
     for (size_t i = 0; i < n; i++) {
-        const struct ext_slot *slot = &snapshot->slots[(size_t)hashes[i] & snapshot->mask];
-        if (slot->tag != (uint32_t)(hashes[i] >> 32) || slot->index == 0)
-            continue; /* further on, or unknown: rare enough to wait for */
-        __builtin_prefetch(snapshot->names + slot->name_at);
-        __builtin_prefetch(snapshot->names + slot->name_at + slot->name_len);
-        __builtin_prefetch(&snapshot->live[slot->index - 1]);
+        hashes[i] = hash_name(snapshot->keys, keys[i].name, keys[i].len);
+        __builtin_prefetch(&snapshot->slots[(size_t)hashes[i] & snapshot->mask]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        /* where the name is further on, or unknown, this fetches a line too many */
+        uint32_t index = snapshot->slots[(size_t)hashes[i] & snapshot->mask].index;
+        __builtin_prefetch(&snapshot->live[index == 0 ? 0 : index - 1]);
+        __builtin_prefetch(&snapshot->live[index == 0 ? 0 : index - 1].name);
     }
     for (size_t i = 0; i < n; i++) {
         const struct ext_slot *slot = find_slot(snapshot, &keys[i], hashes[i]);
-        if (slot->index != 0)
-            ret[i] = &snapshot->live[slot->index - 1];
+        ret[i] = slot->index == 0 ? NULL : &snapshot->live[slot->index - 1];
     }
 }

@@ -31,29 +31,34 @@ struct ext_node {
     uint64_t curve_hash; /**< of the curve's text: an unchanged one is not decoded again */
 };
 
-/** What a request reads of a node: one cache line, so that a large cluster fits into the caches. */
+/** Longest name that lies in its ext_live itself. */
+#define EXT_NAME_INLINE 51
+
+/** What a request reads of a node: two cache lines side by side, so that a large cluster fits into
+ * the caches. */
 struct ext_live {
     struct ext_place place; /**< its hull is NULL where the node has no curve */
     int64_t fresh_ns;       /**< as in ext_node */
     uint64_t interval_ns;
+    const char *name; /**< NUL-terminated: `text`, or into the snapshot's long_names */
+    uint32_t name_len;
+    char text[EXT_NAME_INLINE + 1];
 };
 
-/** Place of a name in the table. It holds all that finding needs but the bytes of the name. */
+/** Place of a name in the table. */
 struct ext_slot {
-    uint32_t index;   /**< into nodes, plus 1; 0: empty */
-    uint32_t tag;     /**< upper half of the name's hash */
-    uint32_t name_at; /**< into names */
-    uint32_t name_len;
+    uint32_t index; /**< into nodes, plus 1; 0: empty */
+    uint32_t tag;   /**< upper half of the name's hash */
 };
 
 struct ext_snapshot {
     size_t n;
     struct ext_node *nodes;
     struct ext_live *live;  /**< one for each of the nodes */
-    uint64_t seed;          /**< keys the hash, so that names cannot be chosen to collide */
+    uint64_t keys[8];       /**< of the hash, so that names cannot be chosen to collide */
     size_t mask;            /**< slots - 1, a power of two less one */
     struct ext_slot *slots; /**< open addressing */
-    char *names;
+    char *long_names;
 };
 
 /** A name that is looked for. */

@@ -84,11 +84,16 @@ static json_t *build_array(struct walk *walk)
     json_t *array = json_array();
 
     for (;;) {
-        struct kw_json_token strings[3];
+        struct kw_json_text strings[3];
         size_t n =
             walk->in_rows ? kw_json_strings(&walk->json, strings, KW_ARRAY_SIZE(strings)) : 0;
-        for (size_t i = 0; i < n; i++)
-            (void)json_array_append_new(array, text_of(&strings[i]));
+        for (size_t i = 0; i < n; i++) {
+            const struct kw_json_token token = {.type = KW_JSON_STRING,
+                                                .escaped = strings[i].escaped,
+                                                .at = strings[i].at,
+                                                .len = strings[i].len};
+            (void)json_array_append_new(array, text_of(&token));
+        }
         if (n == KW_ARRAY_SIZE(strings))
             continue;
         json_t *value = next_value(walk);

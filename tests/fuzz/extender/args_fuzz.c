@@ -49,7 +49,7 @@ static bool is_nested_too_deep(const char *body, size_t len)
     return open >= KW_JSON_MAX_DEPTH;
 }
 
-static void compare_name(const struct ext_name *name, const struct kw_extender_name *reference)
+static void compare_name(const struct kw_json_text *name, const struct kw_extender_name *reference)
 {
     const struct kw_json_token token = {
         .type = KW_JSON_STRING, .escaped = name->escaped, .at = name->at, .len = name->len};

@@ -62,6 +62,30 @@ static void test_forms(void **state)
                  "{\"Nodes\":null,\"NodeNames\":[\"b\",\"c\"]," FAILED);
 }
 
+/** Names of every length, more of them than the first list has room for, come back as they were. */
+static void test_names_of_every_length(void **state)
+{
+    (void)state;
+    struct kw_buf body = {0}, want = {0};
+
+    (void)kw_buf_adds(&body, "{\"NodeNames\":[");
+    (void)kw_buf_adds(&want, "{\"Nodes\":null,\"NodeNames\":[");
+    for (unsigned i = 0; i < 3000; i++) {
+        char name[256];
+        unsigned len = i % 253;
+        for (unsigned k = 0; k < len; k++)
+            name[k] = (char)('a' + (i + k) % 26);
+        for (unsigned k = 0; k < 2; k++)
+            (void)kw_buf_addf(k == 0 ? &body : &want, "%s\"%.*s\"", i > 0 ? "," : "", (int)len,
+                              name);
+    }
+    (void)kw_buf_adds(&body, "]}");
+    (void)kw_buf_adds(&want, "]," FAILED);
+    check_filter(body.data, want.data);
+    kw_buf_free(&body);
+    kw_buf_free(&want);
+}
+
 static void test_names_of_nodes(void **state)
 {
     (void)state;
@@ -231,7 +255,7 @@ int main(void)
         cmocka_unit_test(test_forms),          cmocka_unit_test(test_names_of_nodes),
         cmocka_unit_test(test_refused),        cmocka_unit_test(test_every_prefix_is_refused),
         cmocka_unit_test(test_too_many_nodes), cmocka_unit_test(test_prioritize),
-        cmocka_unit_test(test_preempt),
+        cmocka_unit_test(test_preempt),        cmocka_unit_test(test_names_of_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,34 @@ static void test_every_name_is_found(void **state)
     }
 }
 
+/** Short ones, those that fit beside what is read of a node, and those that lie elsewhere; one that
+ * differs in any byte is another. */
+static void test_names_of_every_length(void **state)
+{
+    (void)state;
+    enum { LONGEST = 253 };
+    static struct ext_node nodes[LONGEST];
+    static char names[LONGEST][LONGEST + 1];
+
+    for (size_t i = 0; i < LONGEST; i++) {
+        memset(names[i], 'n', i + 1);
+        nodes[i] = kwt_node(names[i], NULL, (double)i);
+    }
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
+        ext_snapshot_new(nodes, LONGEST, 7);
+    for (size_t i = 0; i < LONGEST; i++) {
+        const struct ext_node *node = ext_snapshot_find(snapshot, names[i], i + 1);
+        assert_non_null(node);
+        assert_true(node->used_mcpu == (double)i);
+        assert_string_equal(node->name, names[i]);
+        for (size_t at = 0; at <= i; at++) {
+            names[i][at] = 'm';
+            assert_null(ext_snapshot_find(snapshot, names[i], i + 1));
+            names[i][at] = 'n';
+        }
+    }
+}
+
 static void test_one_name_twice(void **state)
 {
     (void)state;
@@ -108,7 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_name_is_found),
         cmocka_unit_test(test_one_name_twice), cmocka_unit_test(test_hash_depends_on_every_byte),
-        cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_stale),          cmocka_unit_test(test_names_of_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
