@@ -3,9 +3,10 @@
  * Latency of the real kwatt-extender over keep-alive loopback, one client, one request at a time,
  * as kube-scheduler asks. Beside it, call by call in turn, a server of the same library
  * (common/http_server) that gets the same request and sends the same bytes from memory: the ratio
- * of the two is what reading, scoring and writing cost. 15000 nodes are in Redis throughout; they
- * are published once and kept fresh by a long --stale-after. CPU is the process's own clock,
- * background refreshes included.
+ * of the two is what reading, scoring and writing cost; and an extender in Go that does nothing but
+ * decode and encode the types of k8s.io/kube-scheduler, for the CPU of a call. 15000 nodes are in
+ * Redis throughout; they are published once and kept fresh by a long --stale-after. CPU is the
+ * process's own clock, background refreshes included.
  *
  * usage: extender_bench [BUILD_DIR]   (default: where this program stands, two folders up)
  */
@@ -30,10 +31,15 @@
 #include "common/redis.h"
 #include "tests/bench/fleet.h"
 #include "tests/bench/keepalive.h"
+#include "tests/bench/question.h"
 
 #define NODES      15000
 #define WARM_UP    50
 #define PATIENCE_S 60
+
+/** Of the CPU that an extender in Go takes for a call. */
+#define GO_RATIO   0.1
+#define GO_WARM_UP 10
 
 /**
  * The bound is on the median's ratio to the static answer and holds what was reached, with room for
@@ -42,8 +48,14 @@
  */
 static const struct {
     unsigned names, calls;
-    double bound;
-} sizes[] = {{100, 4000, 2.5}, {500, 6000, 3.5}, {5000, 800, 6}, {15000, 300, 6}};
+    double bound; /* 0: none */
+    bool whole;   /* Node objects in place of names */
+    unsigned go_calls;
+} sizes[] = {{100, 4000, 2.5, false, 400},
+             {500, 6000, 3.5, false, 400},
+             {5000, 800, 6, false, 60},
+             {15000, 300, 6, false, 30},
+             {500, 60, 0, true, 10}};
 #define SIZES KW_ARRAY_SIZE(sizes)
 
 static const char *const verbs[] = {"prioritize", "filter"};
@@ -58,16 +70,16 @@ struct question {
 
 struct processes {
     char dir[64];
-    pid_t redis, extender, fixed;
-    uint16_t port, fixed_port;
+    pid_t redis, extender, fixed, go;
+    uint16_t port, fixed_port, go_port;
 };
 
 static struct processes *to_clean; /* for kwt_die() alone */
 
 static void clean_up(struct processes *p)
 {
-    static const char *const files[] = {"redis.sock", "redis.log", "extender.log"};
-    const pid_t pids[] = {p->extender, p->fixed, p->redis};
+    static const char *const files[] = {"redis.sock", "redis.log", "extender.log", "go.log"};
+    const pid_t pids[] = {p->extender, p->fixed, p->go, p->redis};
     char path[128];
 
     for (unsigned i = 0; i < KW_ARRAY_SIZE(pids); i++) {
@@ -161,6 +173,45 @@ static void start_extender(struct processes *p, const char *build)
                                          "--stale-after", "1h", "--log-level", "warn", NULL});
 }
 
+/** The extender of e2e/tools/goextender, built where it is not yet. Without Go: a line on stderr
+ * and no reference. */
+static void start_go(struct processes *p, const char *build)
+{
+    char tool[512], program[PATH_MAX], log[80], listen_on[32];
+    int out[2];
+    size_t len = 0;
+    ssize_t n = 1;
+
+    (void)snprintf(tool, sizeof(tool), "%s/../../e2e/tools/build.py", build);
+    if (pipe2(out, O_CLOEXEC) < 0)
+        kwt_die("pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(out[1], STDOUT_FILENO);
+        execlp("python3", "python3", tool, "goextender", (char *)NULL);
+        _exit(127);
+    }
+    (void)close(out[1]);
+    while (len < sizeof(program) - 32 && n > 0) {
+        n = read(out[0], program + len, sizeof(program) - 32 - len);
+        len += n > 0 ? (size_t)n : 0;
+    }
+    (void)close(out[0]);
+    int status = 0;
+    (void)waitpid(pid, &status, 0);
+    program[len] = '\0';
+    if (status != 0) {
+        fprintf(stderr, "extender_bench: no extender in Go: %s", program);
+        return;
+    }
+    program[strcspn(program, "\n")] = '\0';
+    memcpy(program + strlen(program), "/goextender", sizeof("/goextender"));
+    p->go_port = free_port();
+    (void)snprintf(listen_on, sizeof(listen_on), "127.0.0.1:%u", p->go_port);
+    (void)snprintf(log, sizeof(log), "%s/go.log", p->dir);
+    p->go = spawn(log, (const char *const[]){program, listen_on, NULL});
+}
+
 /** Waits until /metrics says that so many nodes are known. */
 static void wait_for_nodes(struct keepalive *client, unsigned n)
 {
@@ -182,43 +233,13 @@ static void wait_for_nodes(struct keepalive *client, unsigned n)
     kwt_die("the extender does not know the nodes");
 }
 
-static void add_request(struct kw_buf *out, const char *path, const struct kw_buf *body)
+static void make_question(struct question *q, const char *verb, unsigned size)
 {
-    (void)kw_buf_addf(
-        out,
-        "POST /%s HTTP/1.1\r\nHost: 127.0.0.1:9890\r\nUser-Agent: Go-http-client/1.1\r\n"
-        "Content-Length: %zu\r\nContent-Type: application/json\r\n"
-        "Accept-Encoding: gzip\r\n\r\n",
-        path, body->len);
-    if (kw_buf_add(out, body->data, body->len) < 0)
+    (void)snprintf(q->path, sizeof(q->path), "%s_%u%s", verb, sizes[size].names,
+                   sizes[size].whole ? "_nodes" : "");
+    if (question_add(&q->request[0], verb, sizes[size].names, NODES, sizes[size].whole) < 0 ||
+        question_add(&q->request[1], q->path, sizes[size].names, NODES, sizes[size].whole) < 0)
         kwt_die("out of memory");
-}
-
-/** A request with a pod of about 3 kB and the names of every (NODES / n)th node. */
-static void make_question(struct question *q, const char *verb, unsigned n)
-{
-    struct kw_buf body = {0};
-    char name[FLEET_NAME_MAX];
-
-    (void)kw_buf_adds(&body, "{\"Pod\":{\"metadata\":{\"name\":\"web-5d8\",\"namespace\":\"shop\","
-                             "\"annotations\":{\"kwatt.io/placement\":\"efficient\"}},\"spec\":{"
-                             "\"containers\":[{\"name\":\"c\",\"resources\":{\"requests\":{\"cpu\":"
-                             "\"1500m\",\"memory\":\"1Gi\"}},\"env\":[");
-    for (unsigned i = 0; i < 40; i++)
-        (void)kw_buf_addf(
-            &body, "%s{\"name\":\"SETTING_%u\",\"value\":\"a value of some \\\"length\\\"\"}",
-            i > 0 ? "," : "", i);
-    (void)kw_buf_adds(&body,
-                      "]}]},\"status\":{\"phase\":\"Pending\"}},\"Nodes\":null,\"NodeNames\":[");
-    for (unsigned i = 0; i < n; i++) {
-        fleet_node_name(name, i * (NODES / n));
-        (void)kw_buf_addf(&body, "%s\"%s\"", i > 0 ? "," : "", name);
-    }
-    (void)kw_buf_adds(&body, "]}");
-    (void)snprintf(q->path, sizeof(q->path), "%s_%u", verb, n);
-    add_request(&q->request[0], verb, &body);
-    add_request(&q->request[1], q->path, &body);
-    kw_buf_free(&body);
 }
 
 static void on_fixed(void *user, const struct kw_http_request *request,
@@ -285,20 +306,21 @@ static uint64_t cpu_ns(pid_t pid)
     return (uint64_t)ts.tv_sec * KW_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/** Prints one figure beside its reference. @param bound on the ratio; 0: none. */
-static void print_ratio(const char *name, const char *what, const char *unit, double value,
+/** Prints microseconds beside a reference. @param bound on the ratio; 0: none. */
+static void print_ratio(const char *name, const char *what, double value, const char *other,
                         double reference, double bound)
 {
-    printf("{\"name\":\"extender.%s_%s\",\"value\":%.3f,\"unit\":\"%s\",\"reference\":{\"name\":"
-           "\"static answer\",\"value\":%.3f},\"ratio\":%.3f",
-           name, what, value, unit, reference, value / reference);
+    printf("{\"name\":\"extender.%s_%s\",\"value\":%.3f,\"unit\":\"us\",\"reference\":{\"name\":"
+           "\"%s\",\"value\":%.3f},\"ratio\":%.3f",
+           name, what, value, other, reference, value / reference);
     if (bound > 0)
         printf(",\"bound\":%.2f", bound);
     printf(",\"better\":\"lower\"}\n");
 }
 
-static void measure(const struct processes *p, const struct question *q,
-                    struct keepalive clients[2], unsigned calls, double bound)
+/** @return CPU of a call to the extender, in microseconds. */
+static double measure(const struct processes *p, const struct question *q,
+                      struct keepalive clients[2], unsigned calls, double bound)
 {
     const pid_t pids[2] = {p->extender, p->fixed};
     uint64_t *ns[2] = {calloc(calls, sizeof(uint64_t)), calloc(calls, sizeof(uint64_t))};
@@ -331,13 +353,35 @@ static void measure(const struct processes *p, const struct question *q,
         double q;
     } points[] = {{"p50_us", 0.5}, {"p99_us", 0.99}, {"p999_us", 0.999}};
     for (unsigned i = 0; i < KW_ARRAY_SIZE(points); i++)
-        print_ratio(q->path, points[i].what, "us", quantile_us(ns[0], calls, points[i].q),
-                    quantile_us(ns[1], calls, points[i].q), i == 0 ? bound : 0);
-    print_ratio(q->path, "cpu_us", "us", (double)cpu[0] / 1000 / calls,
-                (double)cpu[1] / 1000 / calls, 0);
+        print_ratio(q->path, points[i].what, quantile_us(ns[0], calls, points[i].q),
+                    "static answer", quantile_us(ns[1], calls, points[i].q), i == 0 ? bound : 0);
+    double own_us = (double)cpu[0] / 1000 / calls;
+    print_ratio(q->path, "cpu_us", own_us, "static answer", (double)cpu[1] / 1000 / calls, 0);
     (void)fflush(stdout);
     free(ns[0]);
     free(ns[1]);
+    return own_us;
+}
+
+/** CPU of a call beside that of an extender in Go, which is asked after it: its garbage collector
+ * would empty the caches for both. */
+static void measure_go(const struct processes *p, const struct question *q, double own_us,
+                       unsigned calls)
+{
+    struct keepalive go = {0};
+    uint64_t from_ns = 0;
+    const char *body;
+
+    keepalive_connect(&go, p->go_port);
+    for (unsigned i = 0; i < calls + GO_WARM_UP; i++) {
+        if (i == GO_WARM_UP)
+            from_ns = cpu_ns(p->go);
+        (void)keepalive_ask(&go, &q->request[0], &body);
+    }
+    print_ratio(q->path, "cpu_us", own_us, "extender in Go",
+                (double)(cpu_ns(p->go) - from_ns) / 1000 / calls, GO_RATIO);
+    (void)fflush(stdout);
+    keepalive_close(&go);
 }
 
 static double rss_mib(pid_t pid)
@@ -403,7 +447,7 @@ int main(int argc, char **argv)
     wait_for_nodes(&clients[0], NODES);
     print_rss(NODES, rss_mib(p.extender));
     for (size_t i = 0; i < SIZES * VERBS; i++) {
-        make_question(&questions[i], verbs[i % VERBS], sizes[i / VERBS].names);
+        make_question(&questions[i], verbs[i % VERBS], (unsigned)(i / VERBS));
         size_t len = keepalive_ask(&clients[0], &questions[i].request[0], &body);
         if (kw_buf_add(&questions[i].answer, body, len) < 0)
             kwt_die("out of memory");
@@ -413,8 +457,13 @@ int main(int argc, char **argv)
     if (p.fixed == 0)
         serve_fixed(questions, SIZES * VERBS, p.fixed_port);
     keepalive_connect(&clients[1], p.fixed_port);
-    for (size_t i = 0; i < SIZES * VERBS; i++)
-        measure(&p, &questions[i], clients, sizes[i / VERBS].calls, sizes[i / VERBS].bound);
+    start_go(&p, build);
+    for (size_t i = 0; i < SIZES * VERBS; i++) {
+        double own_us =
+            measure(&p, &questions[i], clients, sizes[i / VERBS].calls, sizes[i / VERBS].bound);
+        if (p.go > 0)
+            measure_go(&p, &questions[i], own_us, sizes[i / VERBS].go_calls);
+    }
     kw_redis_free(&redis);
     for (size_t i = 0; i < SIZES * VERBS; i++) {
         kw_buf_free(&questions[i].request[0]);

@@ -19,7 +19,7 @@ void keepalive_connect(struct keepalive *client, uint16_t port)
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     int one = 1;
 
-    client->cap = 4u << 20;
+    client->cap = 16u << 20; /* of 500 whole nodes, with room */
     client->in = malloc(client->cap);
     if (client->in == NULL)
         kwt_die("malloc");

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/bench/question.h"
+
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "tests/bench/fleet.h"
+
+/** As many as a kubelet reports. */
+#define IMAGES 50
+
+static void add_pod(struct kw_buf *out)
+{
+    (void)kw_buf_adds(out, "{\"metadata\":{\"name\":\"web-5d8\",\"namespace\":\"shop\","
+                           "\"annotations\":{\"kwatt.io/placement\":\"efficient\"}},\"spec\":{"
+                           "\"containers\":[{\"name\":\"c\",\"resources\":{\"requests\":{\"cpu\":"
+                           "\"1500m\",\"memory\":\"1Gi\"}},\"env\":[");
+    for (unsigned i = 0; i < 40; i++)
+        (void)kw_buf_addf(
+            out, "%s{\"name\":\"SETTING_%u\",\"value\":\"a value of some \\\"length\\\"\"}",
+            i > 0 ? "," : "", i);
+    (void)kw_buf_adds(out, "]}]},\"status\":{\"phase\":\"Pending\"}}");
+}
+
+/** Most of a real Node's bytes are names of images. */
+static void add_node(struct kw_buf *out, const char *name)
+{
+    (void)kw_buf_addf(
+        out,
+        "{\"metadata\":{\"name\":\"%s\",\"uid\":\"2f0f6f5e-0000-4000-8000-000000000000\","
+        "\"labels\":{\"kubernetes.io/hostname\":\"%s\",\"kubernetes.io/arch\":\"amd64\"}},"
+        "\"spec\":{},\"status\":{\"allocatable\":{\"cpu\":\"128\",\"memory\":\"512Gi\"},"
+        "\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}],\"images\":[",
+        name, name);
+    for (unsigned i = 0; i < IMAGES; i++)
+        (void)kw_buf_addf(out,
+                          "%s{\"names\":[\"registry.example.org/some-team-%u/service-%u@sha256:"
+                          "%064x\",\"registry.example.org/some-team-%u/service-%u:v1.2.3-%016x\"],"
+                          "\"sizeBytes\":%u}",
+                          i > 0 ? "," : "", i, i, i, i, i, i, 100000000 + i);
+    (void)kw_buf_adds(out, "]}}");
+}
+
+int question_add(struct kw_buf *out, const char *path, unsigned n, unsigned of, bool whole)
+{
+    kw_cleanup(kw_buf_free) struct kw_buf body = {0};
+    char name[FLEET_NAME_MAX];
+
+    (void)kw_buf_adds(&body, "{\"Pod\":");
+    add_pod(&body);
+    (void)kw_buf_adds(&body, whole ? ",\"Nodes\":{\"metadata\":{},\"items\":["
+                                   : ",\"Nodes\":null,\"NodeNames\":[");
+    for (unsigned i = 0; i < n; i++) {
+        fleet_node_name(name, i * (of / n));
+        (void)kw_buf_adds(&body, i > 0 ? "," : "");
+        if (whole)
+            add_node(&body, name);
+        else
+            (void)kw_buf_addf(&body, "\"%s\"", name);
+    }
+    (void)kw_buf_adds(&body, whole ? "]},\"NodeNames\":null}" : "]}");
+    (void)kw_buf_addf(
+        out,
+        "POST /%s HTTP/1.1\r\nHost: 127.0.0.1:9890\r\nUser-Agent: Go-http-client/1.1\r\n"
+        "Content-Length: %zu\r\nContent-Type: application/json\r\n"
+        "Accept-Encoding: gzip\r\n\r\n",
+        path, body.len);
+    return body.failed || kw_buf_add(out, body.data, body.len) < 0 ? -ENOMEM : 0;
+}
