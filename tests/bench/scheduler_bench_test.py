@@ -51,6 +51,7 @@ def main() -> int:
     for verbs in ("filter + prioritize", "prioritize"):
         name = f"12 nodes, names, {verbs}: "
         wanted |= {(name + who, "none") for who in ("static", "go", "kwatt")}
+        wanted.add((name + "kwatt: CPU per pod, the scheduler's too", "none"))
         wanted |= {(name + what, other) for what in ("kwatt", "kwatt: its CPU per pod") for other in ("static", "go")}
     for what, good in ((f"exit code {code}", code == 130), (f"left behind: {left}", not left),
                        (f"figures: {sorted(map(str, seen ^ wanted))}", seen == wanted),
