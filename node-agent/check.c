@@ -144,11 +144,11 @@ static bool check_meter(const struct agent_meter_conf *conf, const struct agent_
 }
 
 static void check_meters(const struct agent_options *options, const struct agent_topology *topology,
-                         const struct agent_roots *roots, FILE *out)
+                         FILE *out)
 {
     struct agent_meter_conf conf = {
         .topology = topology,
-        .sysfs_root = roots->sysfs,
+        .sysfs_root = options->sysfs_root,
         .idle_mw = (uint64_t)(options->idle_w * 1000),
         .full_mw = (uint64_t)(options->full_w * 1000),
     };
@@ -185,6 +185,17 @@ static void check_meters(const struct agent_options *options, const struct agent
                           "published beside the packages", out);
 }
 
+int agent_check_meters(const struct agent_options *options, FILE *out)
+{
+    struct agent_topology topology;
+    int rc = agent_topology_read(options->sysfs_root, options->procfs_root, &topology);
+
+    if (rc < 0)
+        return rc;
+    check_meters(options, &topology, out);
+    return ferror(out) ? -EIO : 0;
+}
+
 static void check_redis(const struct agent_options *options, FILE *out)
 {
     const struct kw_redis_conf conf = {.access = options->redis};
@@ -218,7 +229,7 @@ int agent_check(const struct agent_options *options, FILE *out)
     check_accounting(&topology, &roots, out);
     check_cgroups(options, &roots, out);
     check_counters(out);
-    check_meters(options, &topology, &roots, out);
+    check_meters(options, &topology, out);
     check_redis(options, out);
     return ferror(out) ? -EIO : 0;
 }

@@ -12,3 +12,7 @@
  * @return 0 or -errno where nothing could be said.
  */
 int agent_check(const struct agent_options *options, FILE *out);
+
+/** The part of it that is about power meters. Reads sysfs_root, procfs_root, meter and the model's
+ * watts of the options. */
+int agent_check_meters(const struct agent_options *options, FILE *out);
