@@ -10,8 +10,9 @@
  *   over the ceiling     dropped and flagged; the reading becomes the new baseline
  *   long window          if the machine could have drawn a whole modulus beside what is seen, a
  * second wrap cannot be excluded: the difference stands (it is the least that was drawn) and the
- * gap is flagged. The machine having slept is a gap too; a step back after sleep is a reset, since
- * suspend to RAM clears the counters.
+ * gap is flagged. A step back in a window in which a whole modulus could have been drawn says
+ * nothing, since any difference would be plausible: a reset. The machine having slept is a gap too;
+ * a step back after sleep is a reset, since suspend to RAM clears the counters.
  *
  * Energy is thus never invented. It is lost only where a flag says so.
  */
@@ -65,6 +66,7 @@ void agent_counter_take(struct agent_counter *counter, const struct agent_counte
             ret->quality |= KW_QUALITY_BIT(KW_QUALITY_IMPLAUSIBLE);
         }
     } else if (limits->modulus_uj > counter->prev_uj && !slept &&
+               (limits->max_mw == 0 || ceiling_uj < limits->modulus_uj) &&
                limits->modulus_uj - counter->prev_uj + counter_uj <= ceiling_uj) {
         delta = limits->modulus_uj - counter->prev_uj + counter_uj;
         ret->quality |= KW_QUALITY_BIT(KW_QUALITY_WRAPPED);

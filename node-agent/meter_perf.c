@@ -144,6 +144,25 @@ static int list_events(const struct perf *perf, struct event **ret, size_t *ret_
     return 0;
 }
 
+/** Names a domain as powercap does, but for memory, which has its package's number. */
+static void name_domain(const struct event *events, size_t n, const struct event *event, char *out,
+                        size_t size)
+{
+    const char *kind = event->what->kind == AGENT_DOMAIN_CPU ? "package" : "dram";
+    bool parted = false;
+
+    for (size_t i = 0; i < n; i++)
+        parted =
+            parted || (events[i].what == event->what && events[i].package_id == event->package_id &&
+                       events[i].die != event->die);
+    if (event->what->kind == AGENT_DOMAIN_PLATFORM)
+        (void)snprintf(out, size, "psys");
+    else if (parted)
+        (void)snprintf(out, size, "%s-%u-die-%d", kind, event->package_id, event->die);
+    else
+        (void)snprintf(out, size, "%s-%u", kind, event->package_id);
+}
+
 /** Describes the events as domains; those of packages there is no number for are left out. */
 static int describe(const struct perf *perf, struct event *events, size_t *n, size_t *left_out,
                     struct agent_domain **ret)
@@ -167,15 +186,7 @@ static int describe(const struct perf *perf, struct event *events, size_t *n, si
             ++*left_out;
             continue;
         }
-        if (domain.kind == AGENT_DOMAIN_PLATFORM)
-            (void)snprintf(domain.name, sizeof(domain.name), "psys");
-        else if (event->die >= 0)
-            (void)snprintf(domain.name, sizeof(domain.name), "%s-%u-die-%d",
-                           domain.kind == AGENT_DOMAIN_CPU ? "package" : "dram", event->package_id,
-                           event->die);
-        else
-            (void)snprintf(domain.name, sizeof(domain.name), "%s-%u",
-                           domain.kind == AGENT_DOMAIN_CPU ? "package" : "dram", event->package_id);
+        name_domain(events, *n, event, domain.name, sizeof(domain.name));
         (void)snprintf(below, sizeof(below), "power/%s/%u", event->what->name, event->package_id);
         agent_domain_set_path(&domain, "perf:", below);
         domains[kept] = domain;

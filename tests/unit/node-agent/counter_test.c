@@ -98,6 +98,24 @@ static void test_gap(void **state)
     assert_int_equal(step.delta_uj, 100);
 }
 
+/** In a window in which a whole modulus fits, any step back would be a plausible wrap: none is. */
+static void test_gap_hides_reset(void **state)
+{
+    struct agent_counter counter = {0};
+
+    (void)state;
+    (void)take(&counter, 100000000000, 1 * S);
+    struct agent_counter_step step = take(&counter, 5, 101 * S);
+    assert_int_equal(step.delta_uj, 0);
+    assert_int_equal(step.quality,
+                     KW_QUALITY_BIT(KW_QUALITY_RESET) | KW_QUALITY_BIT(KW_QUALITY_GAP));
+    /* and one in which it does not fit is judged by what can be drawn */
+    (void)take(&counter, limits.modulus_uj - 1000, 102 * S);
+    assert_int_equal(take(&counter, 250000000000, 182 * S).delta_uj, 0);
+    (void)take(&counter, limits.modulus_uj - 1000, 183 * S);
+    assert_int_equal(take(&counter, 20000000000, 263 * S).delta_uj, 20000001000);
+}
+
 static void test_sleep(void **state)
 {
     struct agent_counter counter = {0};
@@ -219,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_no_range),
         cmocka_unit_test(test_implausible),
         cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_gap_hides_reset),
         cmocka_unit_test(test_sleep),
         cmocka_unit_test(test_missed_readings),
         cmocka_unit_test(test_standing_still),

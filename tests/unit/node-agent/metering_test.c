@@ -252,6 +252,94 @@ static void test_meter_asked_for(void **state)
     assert_string_equal(agent_metering_ops(metering)->name, "model");
 }
 
+/** A meter that opens and counts nothing is left for the next one, and not tried again for a while.
+ */
+static void test_leaves_a_dead_meter(void **state)
+{
+    const struct agent_meter_reason *reasons = NULL;
+    unsigned s = 1;
+
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "100\n", RANGE);
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    for (; s < 60 && !window.changed; s++)
+        (void)read_at(s * S);
+    assert_in_range(s, 31, 33);
+    assert_string_equal(agent_metering_ops(metering)->name, "model");
+    (void)agent_metering_reasons(metering, &reasons);
+    assert_non_null(strstr(reasons[1].text, "no package counts"));
+    for (; s < 600; s++) {
+        (void)read_at(s * S);
+        assert_false(window.changed);
+    }
+    /* asked for by name it is kept, and flagged */
+    agent_metering_free(&metering);
+    assert_int_equal(agent_metering_new("powercap", &conf, &metering, NULL), 0);
+    for (s = 1; s < 60; s++)
+        (void)read_at(s * S);
+    assert_string_equal(agent_metering_ops(metering)->name, "powercap");
+    assert_true((window.quality & KW_QUALITY_BIT(KW_QUALITY_FROZEN)) != 0);
+}
+
+/* A meter of accelerators beside packages, as it will come: same table, domains of its own kind. */
+static struct agent_domain mixed[] = {
+    {.kind = AGENT_DOMAIN_CPU, .name = "package-0", .path = "mixed/0"},
+    {.kind = AGENT_DOMAIN_GPU, .name = "gpu-0", .path = "mixed/1"},
+    {.kind = AGENT_DOMAIN_PLATFORM, .name = "board", .path = "mixed/2"},
+};
+static uint64_t mixed_uj;
+
+static int mixed_open(const struct agent_meter_conf *unused, void **ret, struct kw_err *err)
+{
+    (void)unused;
+    (void)err;
+    *ret = mixed;
+    return 0;
+}
+
+static size_t mixed_domains(const void *self, const struct agent_domain **ret)
+{
+    (void)self;
+    *ret = mixed;
+    return 3;
+}
+
+static int mixed_read(void *self, const struct agent_meter_load *load, struct agent_reading *ret)
+{
+    (void)self;
+    (void)load;
+    for (size_t i = 0; i < 3; i++)
+        ret[i] = (struct agent_reading){.counter_uj = mixed_uj << i, .t_ns = kw_now_ns()};
+    return 0;
+}
+
+static void mixed_close(void **self)
+{
+    *self = NULL;
+}
+
+static void test_other_kinds_of_domains(void **state)
+{
+    static const struct agent_meter_ops ops = {.name = "mixed",
+                                               .open = mixed_open,
+                                               .domains = mixed_domains,
+                                               .read = mixed_read,
+                                               .close = mixed_close};
+    static const struct agent_meter_ops *const meters[] = {&ops, NULL};
+    uint64_t total_uj = 0;
+
+    (void)state;
+    conf.meters = meters;
+    assert_int_equal(agent_metering_new(NULL, &conf, &metering, NULL), 0);
+    (void)read_at(S);
+    mixed_uj = 10;
+    (void)read_at(2 * S);
+    for (unsigned slot = 0; slot < AGENT_SLOTS_MAX; slot++)
+        total_uj += window.slots[slot].delta_uj;
+    assert_int_equal(total_uj, 10);
+    assert_string_equal(window.platform_source, "board");
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -266,6 +354,8 @@ int main(void)
         TEST(test_model),
         TEST(test_changes_of_meter),
         TEST(test_meter_asked_for),
+        TEST(test_leaves_a_dead_meter),
+        TEST(test_other_kinds_of_domains),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
