@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * How the energy of one domain in one window is split. The interface is final: methods (CPU-time
- * ratio now; instruction ratio, counter regression and the joint Kalman filter later) stand behind
- * one table of functions and are told apart by name in every sample. Pure: no clock, no log, no
- * file.
+ * How the energy of one domain in one window is split. Methods stand behind one table of functions
+ * and are told apart by name in every sample. Pure: no clock, no log, no file.
  */
+
+/** Features that a machine has, in `has` of a window. On-CPU time is always there. */
+enum agent_has {
+    AGENT_HAS_SMT = 1 << 0,       /**< shared_ns */
+    AGENT_HAS_FREQUENCY = 1 << 1, /**< mhz of the window */
+    AGENT_HAS_COUNTERS = 1 << 2,  /**< cycles, instructions, llc_misses */
+};
 
 /** What one workload did on the domain's package in the window. A feature that the machine lacks is
  * 0 for all. */
 struct agent_features {
     uint64_t workload;  /**< stable number of the workload within the agent's life: state is kept
                            under it */
+    uint64_t kin;       /**< the same for workloads of one owner or image, whose new ones start from
+                           what the last one drew; 0: none */
     uint64_t cpu_ns;    /**< on-CPU time */
     uint64_t shared_ns; /**< part of cpu_ns with the SMT sibling busy */
     uint64_t cycles;
@@ -31,9 +39,13 @@ struct agent_share {
 
 struct agent_window {
     unsigned domain; /**< number of the domain within the agent's life: state is kept under it */
+    bool dram;       /**< memory; else the CPU package */
+    unsigned has;    /**< enum agent_has */
+    unsigned n_cpus; /**< logical CPUs of the package; 0: unknown */
+    unsigned mhz;    /**< mean frequency of its busy CPUs; 0: unknown */
     uint64_t interval_ns;
     uint64_t measured_uj;
-    uint64_t idle_prior_mw; /**< class prior or configured idle power of the domain */
+    uint64_t idle_prior_mw; /**< class prior or configured idle power of the domain; 0: unknown */
     size_t n;               /**< entries of `features`; [0] is always the system */
     const struct agent_features *features;
 };
@@ -56,8 +68,39 @@ struct agent_attribution_ops {
     void (*close)(void **self);
 };
 
+extern const struct agent_attribution_ops agent_attribution_kalman;
+extern const struct agent_attribution_ops agent_attribution_ratio_cpu;
+extern const struct agent_attribution_ops agent_attribution_ratio_instructions;
+extern const struct agent_attribution_ops agent_attribution_kepler;
+extern const struct agent_attribution_ops agent_attribution_regression;
+
 /** Methods; ends with NULL; the first is the default. */
 extern const struct agent_attribution_ops *const agent_attributions[];
+
+/** Idle energy that passed and was not measured yet: a domain's. Starts as zeros. */
+struct agent_owed {
+    uint64_t pj;
+};
+
+/**
+ * Pays idle energy out of what a window measured. A counter may move in steps (1 J on some
+ * machines) or a reading may fall between two updates: a window then shows less than idle, and the
+ * next one more. What stays owed is carried over, but not further than two seconds of idle power:
+ * where the idle power is taken higher than what the machine really draws, the debt must not eat
+ * the first load that comes.
+ * @return idle energy of the window in uJ, at most what was measured.
+ */
+uint64_t agent_pay_idle(struct agent_owed *owed, uint64_t idle_mw,
+                        const struct agent_window *window);
+
+/**
+ * Hands out the energy above idle by weight and completes the split: where no weight is above 0 it
+ * is idle's, or nobody's where the features are unknown (window->n == 0).
+ * @param weights,given,scratch of n entries, n <= window->n; further workloads get nothing.
+ */
+void agent_split_active(const struct agent_window *window, uint64_t idle_uj, size_t n,
+                        const uint64_t *weights, uint64_t *given, uint64_t *scratch,
+                        struct agent_split *ret);
 
 /**
  * Splits `total` in proportion to `weights` by largest remainder (Hamilton): integers that add up

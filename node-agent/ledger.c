@@ -366,7 +366,7 @@ static void book(struct agent_ledger *ledger, const struct agent_ledger_energy *
         struct agent_workload *workload = ledger->parties[i];
         const struct agent_share *share = &split->shares[i];
         total->pods_uj += share->active_uj;
-        workload->variance_uj2 += (double)share->sigma_uj * (double)share->sigma_uj;
+        workload->sigma_uj += share->sigma_uj;
         if (energy->dram) {
             workload->dram_uj += share->active_uj;
             workload->window_dram_uj += share->active_uj;
@@ -398,6 +398,8 @@ uint64_t agent_ledger_split(struct agent_ledger *ledger, const struct agent_attr
     }
     struct agent_window window = {
         .domain = energy->slot,
+        .dram = energy->dram,
+        .n_cpus = energy->n_cpus,
         .interval_ns = energy->interval_ns,
         .measured_uj = energy->measured_uj,
         .idle_prior_mw = energy->idle_prior_mw,

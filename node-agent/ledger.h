@@ -61,7 +61,7 @@ struct agent_workload {
     uint64_t cpu_ns;
     uint64_t cpu_uj;        /**< active energy of CPU domains */
     uint64_t dram_uj;       /**< active energy of DRAM domains */
-    double variance_uj2;    /**< sum of the windows' variances */
+    uint64_t sigma_uj;      /**< sum of the windows' sigmas: what a method errs by lasts */
     double cpu_mw, dram_mw; /**< EWMA of active power */
     uint64_t watched_ns;    /**< how long they have been averaged */
     uint64_t memory_bytes;
@@ -118,6 +118,7 @@ struct agent_ledger_energy {
     uint64_t interval_ns;
     uint64_t idle_prior_mw;
     bool usage_known; /**< false: the accounting failed in this window */
+    unsigned n_cpus;  /**< logical CPUs of the package; 0: unknown */
 };
 
 /** Splits and books one slot's energy; exact whatever the method answers. @return the method's idle

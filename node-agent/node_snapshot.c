@@ -123,7 +123,7 @@ int agent_snapshot_fill(struct agent_snapshot *snapshot, const struct agent_ledg
             .cpu_ns = workload->cpu_ns,
             .cpu_uj = workload->cpu_uj,
             .dram_uj = workload->dram_uj,
-            .sigma_uj = (uint64_t)llround(sqrt(workload->variance_uj2)),
+            .sigma_uj = workload->sigma_uj,
             .cpu_mw = (uint64_t)llround(workload->cpu_mw),
             .dram_mw = (uint64_t)llround(workload->dram_mw),
             .memory_bytes = workload->memory_bytes,

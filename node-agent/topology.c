@@ -222,6 +222,7 @@ static void number_packages(struct agent_topology *topology, const struct agent_
         while (p + 1 < topology->n_packages && topology->package_ids[p] != package_of[i])
             p++;
         topology->cpu_package[online->cpus[i]] = (uint8_t)p;
+        topology->package_cpus[p]++;
     }
 }
 

@@ -21,8 +21,9 @@ struct agent_topology {
     unsigned threads_per_core;           /**< online, of the core that has most; 0: not known */
     /** CPU -> 1 + number of the one other thread of its core; 0: runs alone, or has several */
     uint16_t cpu_sibling[AGENT_CPUS_MAX];
-    char cpu_model[128]; /**< "" where unknown */
-    char cpu_vendor[32]; /**< "GenuineIntel", "AuthenticAMD", ... */
+    uint16_t package_cpus[AGENT_PACKAGES_MAX]; /**< logical CPUs online of each dense package */
+    char cpu_model[128];                       /**< "" where unknown */
+    char cpu_vendor[32];                       /**< "GenuineIntel", "AuthenticAMD", ... */
     unsigned cpu_family, cpu_model_number;
 };
 

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node-agent/attribution.h"
+
+const struct agent_attribution_ops *const agent_attributions[] = {
+    &agent_attribution_ratio_cpu,          &agent_attribution_kalman,
+    &agent_attribution_ratio_instructions, &agent_attribution_kepler,
+    &agent_attribution_regression,         NULL,
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "node-agent/attribution.h"
+#include "node-agent/kalman_parties.h"
+#include "tests/sim/node/node_sim.h"
+#include "tests/support/cmocka.h"
+
+#define WORKLOADS 3000
+#define WINDOW_NS (100 * KW_NS_PER_MS)
+
+static const struct agent_attribution_ops *method = &agent_attribution_kalman;
+static void *self;
+static struct agent_share shares[WORKLOADS];
+static uint64_t seed;
+
+static int setup(void **state)
+{
+    (void)state;
+    seed = 11;
+    return method->open(WORKLOADS, &self);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    method->close(&self);
+    return self == NULL ? 0 : -1;
+}
+
+static uint64_t below(uint64_t limit)
+{
+    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    return (seed >> 33) % limit;
+}
+
+static struct agent_split split(struct agent_window window)
+{
+    struct agent_split ret = {.shares = shares};
+
+    window.interval_ns = WINDOW_NS;
+    method->split(self, &window, &ret);
+    return ret;
+}
+
+/** Two workloads that come and go; one draws three times as much in the same CPU time. */
+static void test_learns_intensity(void **state)
+{
+    struct agent_features features[3] = {{.workload = 0}, {.workload = 1}, {.workload = 2}};
+    uint64_t got[3] = {0}, truth[3] = {0};
+
+    (void)state;
+    for (unsigned k = 0; k < 3000; k++) {
+        features[1].cpu_ns = below(2) * (WINDOW_NS / 2 + below(WINDOW_NS / 2));
+        features[2].cpu_ns = below(2) * (WINDOW_NS / 2 + below(WINDOW_NS / 2));
+        /* 20 W idle; 4 W and 12 W a core */
+        uint64_t one = features[1].cpu_ns / 250, two = features[2].cpu_ns * 3 / 250;
+        struct agent_split ret = split((struct agent_window){.measured_uj = 2000000 + one + two,
+                                                             .idle_prior_mw = 24000,
+                                                             .n = 3,
+                                                             .features = features});
+        if (k < 1000)
+            continue;
+        got[1] += shares[1].active_uj;
+        got[2] += shares[2].active_uj;
+        truth[1] += one;
+        truth[2] += two;
+        assert_true(ret.idle_sigma_mw > 0);
+    }
+    for (unsigned i = 1; i < 3; i++)
+        assert_true(fabs((double)got[i] - (double)truth[i]) < 0.05 * (double)truth[i]);
+    /* and idle, which nobody told it */
+    struct agent_split ret = split((struct agent_window){
+        .measured_uj = 2000000, .idle_prior_mw = 24000, .n = 3, .features = features});
+    assert_true(labs((long)ret.idle_mw - 20000) < 1500);
+}
+
+static double misattributed(struct sim_node_conf conf, unsigned has, double idle_factor)
+{
+    struct sim_node *node = sim_node_new(&conf);
+    double error = 0, all = 0;
+
+    assert_non_null(node);
+    for (unsigned k = 0; k < 900; k++) {
+        const struct sim_window *seen = sim_node_run(node, WINDOW_NS);
+        struct agent_window window = {
+            .has = has,
+            .n_cpus = sim_node_cpus(node),
+            .mhz = seen->mhz,
+            .measured_uj = seen->cpu_uj,
+            .idle_prior_mw = (uint64_t)(idle_factor * (double)sim_node_idle_mw(node, false)),
+            .n = seen->n,
+            .features = seen->features};
+        for (size_t i = 0; i < seen->n_departed; i++)
+            method->forget(self, seen->departed[i]);
+        (void)split(window);
+        for (size_t i = 0; i < seen->n && k >= 300; i++) {
+            error += fabs((double)shares[i].active_uj - seen->truth[i].cpu_uj);
+            all += seen->truth[i].cpu_uj;
+        }
+    }
+    sim_node_free(&node);
+    return error / all;
+}
+
+/** Several times truer than CPU time, which misplaces a fifth; figures are the benchmark's. */
+static void test_simulated_node(void **state)
+{
+    unsigned all = AGENT_HAS_SMT | AGENT_HAS_FREQUENCY | AGENT_HAS_COUNTERS;
+
+    (void)state;
+    assert_true(misattributed(sim_node_defaults(2, 20, 14), all, 1) < 0.06);
+}
+
+static void test_simulated_node_without_counters(void **state)
+{
+    (void)state;
+    assert_true(
+        misattributed(sim_node_defaults(2, 20, 14), AGENT_HAS_SMT | AGENT_HAS_FREQUENCY, 1) < 0.12);
+}
+
+static void test_idle_wrong_by_a_fifth(void **state)
+{
+    unsigned all = AGENT_HAS_SMT | AGENT_HAS_FREQUENCY | AGENT_HAS_COUNTERS;
+
+    (void)state;
+    assert_true(misattributed(sim_node_defaults(2, 20, 14), all, 1.2) < 0.08);
+}
+
+/** A successor of the same owner starts where the last one was. */
+static void test_owner_is_remembered(void **state)
+{
+    struct agent_features features[3] = {
+        {.workload = 0}, {.workload = 1}, {.workload = 2, .kin = 9}};
+
+    (void)state;
+    for (unsigned k = 0; k < 2000; k++) {
+        features[1].cpu_ns = below(2) * (WINDOW_NS / 2 + below(WINDOW_NS / 2));
+        features[2].cpu_ns = below(2) * (WINDOW_NS / 2 + below(WINDOW_NS / 2));
+        (void)split((struct agent_window){.measured_uj = 2000000 + features[1].cpu_ns / 250 +
+                                                         features[2].cpu_ns * 3 / 250,
+                                          .idle_prior_mw = 20000,
+                                          .n = 3,
+                                          .features = features});
+    }
+    method->forget(self, 2);
+    features[1].cpu_ns = features[2].cpu_ns = WINDOW_NS;
+    features[2].workload = 3;
+    (void)split((struct agent_window){.measured_uj = 2000000 + 400000 + 1200000,
+                                      .idle_prior_mw = 20000,
+                                      .n = 3,
+                                      .features = features});
+    assert_true(shares[2].active_uj > 2 * shares[1].active_uj);
+}
+
+/** More workloads than states: conserved, and the large ones have states of their own. */
+static void test_crowd(void **state)
+{
+    static struct agent_features features[WORKLOADS];
+    uint64_t measured = 100000000;
+
+    (void)state;
+    for (size_t i = 0; i < WORKLOADS; i++)
+        features[i] = (struct agent_features){.workload = i, .cpu_ns = 1000 + i};
+    for (unsigned k = 0; k < 3; k++) {
+        struct agent_split ret = split((struct agent_window){
+            .measured_uj = measured, .idle_prior_mw = 20000, .n = WORKLOADS, .features = features});
+        uint64_t sum = ret.idle_uj + ret.unattributed_uj;
+        for (size_t i = 0; i < WORKLOADS; i++)
+            sum += shares[i].active_uj;
+        assert_int_equal(sum, measured);
+    }
+    for (size_t i = 0; i < WORKLOADS; i += 2)
+        method->forget(self, i);
+    (void)split((struct agent_window){
+        .measured_uj = measured, .idle_prior_mw = 20000, .n = WORKLOADS, .features = features});
+}
+
+/** Memory whose idle power no table gives. */
+static void test_dram_idle_is_found(void **state)
+{
+    struct agent_features features[2] = {{.workload = 0}, {.workload = 1}};
+    struct agent_split ret = {0};
+
+    (void)state;
+    for (unsigned k = 0; k < 3000; k++) {
+        features[1].cpu_ns = below(WINDOW_NS);
+        features[1].llc_misses = below(4000000);
+        ret =
+            split((struct agent_window){.domain = 1,
+                                        .dram = true,
+                                        .has = AGENT_HAS_COUNTERS,
+                                        .measured_uj = 700000 + features[1].llc_misses * 18 / 1000,
+                                        .n = 2,
+                                        .features = features});
+    }
+    assert_true(labs((long)ret.idle_mw - 7000) < 700);
+}
+
+/** A meter that stands still for a window and then catches up. */
+static void test_steps(void **state)
+{
+    struct agent_features features[2] = {{.workload = 0}, {.workload = 1, .cpu_ns = WINDOW_NS}};
+    uint64_t idle_uj = 0, active_uj = 0;
+
+    (void)state;
+    for (unsigned k = 0; k < 2000; k++) {
+        struct agent_split ret =
+            split((struct agent_window){.measured_uj = k % 2 == 0 ? 0 : 4000000,
+                                        .idle_prior_mw = 12000,
+                                        .n = 2,
+                                        .features = features});
+        idle_uj += ret.idle_uj;
+        active_uj += shares[1].active_uj;
+    }
+    assert_int_equal(idle_uj + active_uj, UINT64_C(4000000000));
+    assert_true(idle_uj > UINT64_C(1000000000));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_learns_intensity, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_simulated_node, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_simulated_node_without_counters, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_idle_wrong_by_a_fifth, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_owner_is_remembered, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_crowd, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_dram_idle_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_steps, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
