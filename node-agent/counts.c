@@ -65,3 +65,14 @@ struct agent_features agent_counts_features(const struct agent_counts *counts,
                                    .instructions = sum.instructions,
                                    .llc_misses = sum.llc_misses};
 }
+
+unsigned agent_counts_has(unsigned features)
+{
+    unsigned has = 0;
+
+    if ((features & AGENT_FEATURE_BIT(AGENT_FEATURE_SMT)) != 0)
+        has |= AGENT_HAS_SMT;
+    if ((features & AGENT_FEATURE_BIT(AGENT_FEATURE_COUNTERS)) != 0)
+        has |= AGENT_HAS_COUNTERS;
+    return has;
+}

@@ -13,6 +13,11 @@ struct agent_counts {
     uint64_t cycles, instructions, llc_misses;
 };
 
+/** What the accounting counted beside time, as attribution names it. @param features
+ * AGENT_FEATURE_BITs.
+ * @return enum agent_has. */
+unsigned agent_counts_has(unsigned features);
+
 /** Adds `counts` to `to`. */
 void agent_counts_add(struct agent_counts *to, const struct agent_counts *counts);
 

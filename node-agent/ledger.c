@@ -399,6 +399,7 @@ uint64_t agent_ledger_split(struct agent_ledger *ledger, const struct agent_attr
     struct agent_window window = {
         .domain = energy->slot,
         .dram = energy->dram,
+        .has = energy->has,
         .n_cpus = energy->n_cpus,
         .interval_ns = energy->interval_ns,
         .measured_uj = energy->measured_uj,

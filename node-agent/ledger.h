@@ -119,6 +119,7 @@ struct agent_ledger_energy {
     uint64_t idle_prior_mw;
     bool usage_known; /**< false: the accounting failed in this window */
     unsigned n_cpus;  /**< logical CPUs of the package; 0: unknown */
+    unsigned has;     /**< enum agent_has: what the accounting counted beside time */
 };
 
 /** Splits and books one slot's energy; exact whatever the method answers. @return the method's idle

@@ -223,12 +223,6 @@ static uint64_t idle_prior_mw(const struct agent_sampler *sampler, unsigned pack
     return idle_mw / n_metered;
 }
 
-/** Logical CPUs of a package; of the node where it is one that topology does not know. */
-static unsigned package_cpus(const struct agent_topology *topology, unsigned package)
-{
-    return package < topology->n_packages ? topology->package_cpus[package] : topology->n_online;
-}
-
 /** Splits the energy of every slot. @param slept_ns time that the window's energy covers beside its
  * length. @return all that was measured in the window. */
 static uint64_t split_all(struct agent_sampler *sampler, bool usage_known, uint64_t slept_ns)
@@ -251,7 +245,8 @@ static uint64_t split_all(struct agent_sampler *sampler, bool usage_known, uint6
             .interval_ns = covered_ns,
             .idle_prior_mw = idle_prior_mw(sampler, slot / 2, slot % 2 == 1),
             .usage_known = usage_known,
-            .n_cpus = package_cpus(sampler->conf.topology, slot / 2),
+            .n_cpus = agent_topology_cpus_of(sampler->conf.topology, slot / 2),
+            .has = agent_counts_has(sampler->usage.features),
         };
         sampler->ever[slot] = true;
         sampler->package_ids[slot / 2] = window->package_id;

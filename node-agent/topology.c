@@ -261,3 +261,8 @@ int agent_topology_read(const char *sysfs_root, const char *procfs_root, struct 
     *ret = *topology;
     return 0;
 }
+
+unsigned agent_topology_cpus_of(const struct agent_topology *topology, unsigned package)
+{
+    return package < topology->n_packages ? topology->package_cpus[package] : topology->n_online;
+}

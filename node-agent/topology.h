@@ -36,6 +36,9 @@ struct agent_topology {
 int agent_topology_read(const char *sysfs_root, const char *procfs_root,
                         struct agent_topology *ret);
 
+/** Logical CPUs of a package; of the node where it is one that the topology does not know. */
+unsigned agent_topology_cpus_of(const struct agent_topology *topology, unsigned package);
+
 /**
  * Takes vendor, family, model and model name of the first CPU out of the text of /proc/cpuinfo
  * (pure). What the text does not say stays as it was; bytes of the model that are no printable
