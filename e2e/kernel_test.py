@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent on the kernel of a fresh Debian: booted in an emulator, with cgroups laid out as systemd does.
 
+It has an ACPI power meter, by the kernel's own driver: what the agent says of the whole machine must be what it shows.
+
 The kernel is the one that this Debian's linux-image-amd64 names (6.1 on Debian 12), taken out of its package without
 installing it, or the file that KWATT_KERNEL names. The machine is emulated in software: needs no KVM and no root. The
 root file system is the agent, its libraries, and busybox. KWATT_QEMU names another emulator.
@@ -19,12 +21,15 @@ import subprocess
 import sys
 import tempfile
 
+import acpi
 from process import Failure, build, call, check, die_with_parent
 
 AGENT = pathlib.Path(os.environ.get("KWATT_BUILD_DIR", "build/debug")) / "node-agent" / "kwatt-node-agent"
 BUSYBOX = pathlib.Path("/bin/busybox")
 BOOT_SECONDS = 280  # takes 25 on an idle machine, 45 on a busy one
 BACKENDS = ("ebpf", "ebpf-raw", "cgroup-files")
+METER = "acpi_power_meter"
+METER_MW = 262000
 BURNER = "/system.slice/burner.service"
 # Two virtual CPUs in one thread: with a thread each, the emulator loses code that the kernel patches while tracing starts.
 MACHINE = ["-machine", "q35", "-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", "1024", "-nodefaults",
@@ -62,6 +67,10 @@ mount -t cgroup -o cpu,cpuacct cgroup /sys/fs/cgroup/cpu,cpuacct
 mkdir -p /sys/fs/cgroup/cpu,cpuacct/system.slice/burner.service
 burn /sys/fs/cgroup/cpu,cpuacct/system.slice/burner.service
 all hybrid
+if [ -e /meter.ko ] && insmod /meter.ko; then
+    send "meter check" agent --check
+    send "meter" agent --once --interval 7s --accounting cgroup-files --listen ''
+fi
 poweroff -f
 """
 
@@ -79,14 +88,15 @@ def kernel_package() -> str:
     return found[1]
 
 
-def kernel() -> pathlib.Path:
-    """The kernel image; kept where other tests keep the programs that they build."""
+def kernel() -> tuple[pathlib.Path, pathlib.Path | None]:
+    """The kernel image and its driver of power meters; kept where other tests keep the programs that they build."""
     if "KWATT_KERNEL" in os.environ:
-        return pathlib.Path(os.environ["KWATT_KERNEL"])
+        return pathlib.Path(os.environ["KWATT_KERNEL"]), None
     package = kernel_package()
     image = build.cache() / "kernel" / package.replace("linux-image", "vmlinuz", 1)
-    if image.exists():
-        return image
+    module = image.with_name(image.name.replace("vmlinuz", METER, 1) + ".ko")
+    if image.exists() and module.exists():
+        return image, module
     image.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="kwatt-e2e.") as folder:
         os.chmod(folder, 0o755)     # apt fetches as a user of its own
@@ -96,11 +106,13 @@ def kernel() -> pathlib.Path:
         if fetched.returncode != 0 or not packages:
             raise build.Missing(f"{package} cannot be fetched: {fetched.stderr.strip().splitlines()[-1:]}")
         call(["dpkg-deb", "--extract", packages[0], folder])
-        found = next(pathlib.Path(folder).glob("boot/vmlinuz-*"))
-        part = image.with_suffix(f".{os.getpid()}")
-        shutil.copy(found, part)
-        part.rename(image)
-    return image
+        for kept, pattern in ((image, "boot/vmlinuz-*"), (module, f"lib/modules/*/kernel/drivers/hwmon/{METER}.ko")):
+            found = next(pathlib.Path(folder).glob(pattern), None)
+            check(found is not None, f"{package} holds no {pattern}")
+            part = kept.with_name(f"{kept.name}.{os.getpid()}")
+            shutil.copy(found, part)
+            part.rename(kept)
+    return image, module
 
 
 def archive(files: dict[str, bytes | None], executable: set[str]) -> bytes:
@@ -134,7 +146,7 @@ def libraries(program: pathlib.Path) -> dict[str, pathlib.Path]:
     return found
 
 
-def initrd() -> bytes:
+def initrd(module: pathlib.Path | None) -> bytes:
     zone = "fixture/class/powercap/intel-rapl:0"
     files: dict[str, bytes | None] = dict.fromkeys(
         ("bin", "dev", "proc", "sys", "tmp", "lib", "lib64", "etc", "fixture", "fixture/class", "fixture/class/powercap",
@@ -143,16 +155,20 @@ def initrd() -> bytes:
               "etc/passwd": b"nobody:x:65534:65534::/:/bin/sh\n",
               f"{zone}/name": b"package-0\n", f"{zone}/energy_uj": b"5000000\n",
               f"{zone}/max_energy_range_uj": b"262143328850\n"}
+    if module is not None:
+        files["meter.ko"] = module.read_bytes()
     loaded = {name: path.read_bytes() for name, path in libraries(AGENT).items()}
     return gzip.compress(archive(files | loaded, {"init", "bin/busybox", "bin/agent", *loaded}), 1)
 
 
-def boot(qemu: str, image: pathlib.Path) -> str:
+def boot(qemu: str, image: pathlib.Path, module: pathlib.Path | None) -> str:
     """Runs the machine until it powers itself off. Returns what it said."""
     with tempfile.TemporaryDirectory(prefix="kwatt-e2e.") as folder:
         root = pathlib.Path(folder) / "initrd"
-        root.write_bytes(initrd())
-        command = [qemu, *MACHINE, "-kernel", image, "-initrd", root,
+        root.write_bytes(initrd(module))
+        table = pathlib.Path(folder) / "meter.aml"
+        table.write_bytes(acpi.power_meter(METER_MW))
+        command = [qemu, *MACHINE, "-acpitable", f"file={table}", "-kernel", image, "-initrd", root,
                    "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off rdinit=/init"]
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=BOOT_SECONDS,
@@ -195,6 +211,19 @@ def test_layout(found: dict[str, tuple[str, str]], layout: str) -> None:
     check(log.count("accounting not usable") == 2 and "CAP_BPF and CAP_PERFMON" in log, f"without root:\n{log}")
 
 
+def test_meter(found: dict[str, tuple[str, str]]) -> None:
+    """The kernel's own meter of the whole machine: found, read aside, and published with its age."""
+    check("meter check" in found, f"the driver {METER} could not be loaded: {sorted(found)}")
+    out, log = found["meter check"]
+    check("ok\tplatform-acpi\t1 domains" in out, f"--check with an ACPI meter:\n{out}{log}")
+    out, log = found["meter"]
+    check(out.startswith("{"), f"ACPI meter: no view\n{out}{log}")
+    platform = json.loads(out)["sample"].get("platform")
+    print(f"  ACPI meter: {platform}", flush=True)
+    check(platform is not None and platform["source"] == "acpi" and abs(platform["mw"] - METER_MW) <= 1,
+          f"ACPI meter of {METER_MW} mW: {platform}\n{log}")
+
+
 def main() -> int:
     try:
         qemu = os.environ.get("KWATT_QEMU") or shutil.which("qemu-system-x86_64")
@@ -206,8 +235,8 @@ def main() -> int:
             raise build.Missing(f"no {BUSYBOX} (Debian package busybox-static)")
         if not AGENT.exists():
             raise build.Missing(f"{AGENT} is not built")
-        image = kernel()
-        said = boot(qemu, image)
+        image, module = kernel()
+        said = boot(qemu, image, module)
         found = blocks(said)
         if "-v" in sys.argv[1:]:
             print(said)
@@ -215,6 +244,8 @@ def main() -> int:
         print(f"kernel {found['kernel'][0].strip()}")
         for layout in ("v2", "hybrid"):
             test_layout(found, layout)
+        if module is not None:
+            test_meter(found)
     except build.Missing as missing:
         print(f"SKIP: {missing}")   # also in CI: where an emulator cannot be had, the machine's own kernel was tested
         return 77

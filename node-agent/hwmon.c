@@ -5,9 +5,9 @@
  *   amd_energy       Esocket0 ...        64-bit microjoules of a socket; Ecore000 ... are parts of
  * it amd_hsmp_hwmon   (one chip a socket) power of the socket fam15h_power     (one chip a socket)
  * power of the socket apm_xgene        CPU power           X-Gene; IO power is beside it
- *   power_meter      (no label)          ACPI: what the machine draws
- *                    CPU Power Socket 0, Module Power Socket 0   NVIDIA Grace, as OEM information;
- *                    the other ones there are parts or sums of these
+ *   power_meter      ACPI: what the machine draws, whatever its OEM information says, but for
+ *                    CPU Power Socket 0, Module Power Socket 0   NVIDIA Grace: a package, a module;
+ *                    other power sockets there are parts or sums of these
  *
  * Regulators (zenpower's SVI2 rails, INA3221 and other shunts) are not: what hangs on a rail is the
  * board's choice.
@@ -27,6 +27,10 @@
 #include "common/num.h"
 #include "node-agent/domain.h"
 
+#define ACPI_CHIP   "power_meter"
+/* Of Grace's meters, each of which says what it measures. */
+#define GRACE_LABEL " Power Socket "
+
 struct rule {
     const char *chip;
     bool energy;
@@ -40,9 +44,8 @@ static const struct rule rules[] = {
     {"amd_hsmp_hwmon", false, NULL, false, AGENT_DOMAIN_CPU},
     {"fam15h_power", false, NULL, false, AGENT_DOMAIN_CPU},
     {"apm_xgene", false, "CPU power", false, AGENT_DOMAIN_CPU},
-    {"power_meter", false, NULL, false, AGENT_DOMAIN_PLATFORM},
-    {"power_meter", false, "CPU Power Socket ", true, AGENT_DOMAIN_CPU},
-    {"power_meter", false, "Module Power Socket ", true, AGENT_DOMAIN_PLATFORM},
+    {ACPI_CHIP, false, "CPU Power Socket ", true, AGENT_DOMAIN_CPU},
+    {ACPI_CHIP, false, "Module Power Socket ", true, AGENT_DOMAIN_PLATFORM},
 };
 
 struct agent_hwmon_what agent_hwmon_classify(const char *chip, const char *label, bool energy)
@@ -62,6 +65,9 @@ struct agent_hwmon_what agent_hwmon_classify(const char *chip, const char *label
         what = (struct agent_hwmon_what){
             .kind = rule->kind, .numbered = rule->numbered, .socket = (uint32_t)socket};
     }
+    if (what.kind == AGENT_DOMAIN__MAX && !energy && strcmp(chip, ACPI_CHIP) == 0 &&
+        strstr(label, GRACE_LABEL) == NULL)
+        what.kind = AGENT_DOMAIN_PLATFORM;
     return what;
 }
 
@@ -123,7 +129,9 @@ static int take_sensor(struct search *search, int fd, const char *class_path, co
     struct agent_hwmon_what what = agent_hwmon_classify(chip, label, search->energy);
     if (what.kind != search->kind || battery[0] == '1')
         return 0;
-    uint32_t socket = what.numbered ? what.socket : search->counted++;
+    /* chips of packages are one a socket; several meters of one machine are views of it */
+    bool counted = !what.numbered && what.kind == AGENT_DOMAIN_CPU;
+    uint32_t socket = counted ? search->counted++ : what.socket;
     sensor.domain = (struct agent_domain){
         .kind = what.kind,
         .package_id =
@@ -216,10 +224,28 @@ static void drop_twins(struct agent_hwmon *hwmon)
     hwmon->n = kept;
 }
 
+/** Reads the name of a chip, which drivers of the old kind keep with the device. @return whether
+ * it has one. */
+static bool read_chip(const char *class_path, const char *folder, char *out, size_t size)
+{
+    static const char *const files[] = {"name", "device/name"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(files); i++) {
+        if (snprintf(path, sizeof(path), "%s/%s/%s", class_path, folder, files[i]) <
+                (int)sizeof(path) &&
+            kw_file_read_at(AT_FDCWD, path, out, size) > 0) {
+            out[strcspn(out, "\r\n")] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
 int agent_hwmon_scan(const char *sysfs_root, const struct agent_topology *topology,
                      enum agent_domain_kind kind, bool energy, struct agent_hwmon *ret)
 {
-    char class_path[PATH_MAX], chip[64], path[PATH_MAX], folder[80];
+    char class_path[PATH_MAX], chip[64], folder[80];
     struct agent_hwmon found = {0};
     struct search search = {.topology = topology, .kind = kind, .energy = energy, .found = &found};
     struct dirent **entries = NULL;
@@ -231,10 +257,7 @@ int agent_hwmon_scan(const char *sysfs_root, const struct agent_topology *topolo
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name;
         bool wanted = rc == 0 && strncmp(name, "hwmon", 5) == 0 && strlen(name) < 64;
-        if (wanted &&
-            snprintf(path, sizeof(path), "%s/%s/name", class_path, name) < (int)sizeof(path) &&
-            kw_file_read_at(AT_FDCWD, path, chip, sizeof(chip)) > 0) {
-            chip[strcspn(chip, "\r\n")] = '\0';
+        if (wanted && read_chip(class_path, name, chip, sizeof(chip))) {
             found.chips++;
             size_t before = found.n;
             rc = take_folder(&search, class_path, name, chip);

@@ -60,6 +60,8 @@ static void test_names(void **state)
         {"power_meter", "Module Power Socket 1", false, AGENT_DOMAIN_PLATFORM, 1},
         {"power_meter", "CPU Power Socket 1", false, AGENT_DOMAIN_CPU, 1},
         {"power_meter", "Grace Power Socket 0", false, AGENT_DOMAIN__MAX, 0},
+        {"power_meter", "System Board", false, AGENT_DOMAIN_PLATFORM, 0},
+        {"power_meter", "", true, AGENT_DOMAIN__MAX, 0},
         {"power_meter", "SysIO Power Socket 0", false, AGENT_DOMAIN__MAX, 0},
         {"apm_xgene", "CPU power", false, AGENT_DOMAIN_CPU, 0},
         {"apm_xgene", "IO power", false, AGENT_DOMAIN__MAX, 0},
@@ -195,9 +197,16 @@ static void test_machine(void **state)
     file("hwmon1/name", "power_meter\n");
     file("hwmon1/power1_average", "262000000\n");
     file("hwmon1/power1_input", "270000000\n");
+    file("hwmon2/device/name", "power_meter\n"); /* another view of the same machine */
+    file("hwmon2/device/power1_average", "261000000\n");
+    file("hwmon2/device/power1_oem_info", "0x42\n");
     assert_int_equal(agent_platform_acpi.open(&conf, &self, NULL), 0);
     assert_int_equal(agent_platform_acpi.domains(self, &domains), 1);
-    assert_non_null(strstr(domains[0].path, "power1_average"));
+    assert_non_null(strstr(domains[0].path, "hwmon1/power1_average"));
+    agent_platform_acpi.close(&self);
+    kwt_tree_delete(&tree, "class/hwmon/hwmon2");
+    assert_int_equal(agent_platform_acpi.open(&conf, &self, NULL), 0);
+    assert_int_equal(agent_platform_acpi.domains(self, &domains), 1);
     assert_int_equal(agent_platform_acpi.read(self, NULL, &reading), 0);
     file("hwmon1/power1_average", "4294967295000\n");
     assert_int_equal(agent_platform_acpi.read(self, NULL, &reading), -ENODATA);
