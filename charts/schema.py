@@ -21,7 +21,7 @@ PROGRAMS = {    # program, and keys that the chart sets
                                               "kubelet.tokenFile"}),
     "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace"}),
     "recommender": ("vpa-recommender/kwatt-vpa-recommender",
-                    REDIS | {"listen", "tls", "kubernetes"}),
+                    REDIS | {"listen", "tls", "kubernetes", "leaderElection.enabled", "leaderElection.namespace", "leaderElection.name"}),
 }
 HOST = r"(\[[0-9a-fA-F:.]+\]|[^:@/,\[\]]+)(:[0-9]+)?"
 REDIS_URL = rf"^(rediss?://{HOST}(/[0-9]+)?|rediss?\+sentinel://{HOST}(,{HOST})*/[^@/]+(/[0-9]+)?)?$"
@@ -109,7 +109,8 @@ def schema(build: pathlib.Path) -> dict:
                         controlPlane=FLAG, podDisruptionBudget=closed(enabled=FLAG, maxUnavailable=SHARE),
                         antiAffinity={"enum": ["preferred", "required", "none"]}, topologySpreadConstraints=OBJECTS,
                         **MORE, **POD),
-        recommender=closed(enabled=FLAG, config=programs["recommender"], **MORE, **POD),
+        recommender=closed(enabled=FLAG, replicas=COUNT, leaderElection=closed(enabled=FLAG),
+                           podDisruptionBudget=closed(enabled=FLAG, maxUnavailable=SHARE), config=programs["recommender"], **MORE, **POD),
         redis=closed(enabled=FLAG, existingSecret=NAME, image=IMAGE,
                      persistence=closed(enabled=FLAG, size={"type": "string", "pattern": SIZE}, storageClass=TEXT,
                                         keepOnUninstall=FLAG),

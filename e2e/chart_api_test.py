@@ -112,6 +112,15 @@ def defaults_are_as_documented(made: Chart) -> None:
         for each in item.get("items", [item]):
             rules = each["rules"] if each["kind"] == "ClusterRole" else rules
     check(role == rules, "the chart's role of the recommender is not that of deploy/vpa/rbac.yaml")
+    lease = objects["Role/kwatt-recommender"]["rules"]
+    check([(rule["resources"], rule["verbs"], rule.get("resourceNames")) for rule in lease]
+          == [(["leases"], ["create"], None), (["leases"], ["get", "update"], ["kwatt-recommender"])], f"the role for the Lease: {lease}")
+    recommender = objects["Deployment/kwatt-recommender"]["spec"]
+    check(recommender["replicas"] == 2 and "podAntiAffinity" in recommender["template"]["spec"]["affinity"], "two recommenders apart")
+    check(recommender["strategy"]["type"] == "RollingUpdate" and "PodDisruptionBudget/kwatt-recommender" in objects, "their life")
+    alone = made.objects(chart.CASES["recommender-alone"])
+    check(alone["Deployment/kwatt-recommender"]["spec"]["strategy"]["type"] == "Recreate", "two at once without a Lease")
+    check("Role/kwatt-recommender" not in alone and "PodDisruptionBudget/kwatt-recommender" not in alone, "what one does not need")
     bound = made.objects(chart.CASES["recommender"])
     check(bound["Role/kwatt-kwatt-recommender"]["metadata"]["namespace"] == "default", "one namespace, one role in it")
     print("ok defaults, roles")
@@ -205,7 +214,8 @@ class Live:
 
 def programs_get_on(made: Chart, passwords: dict[str, str]) -> None:
     live = Live(made, passwords)
-    rules = made.objects({})["ClusterRole/kwatt-kwatt-recommender"]["rules"]
+    objects = made.objects({})
+    rules = objects["ClusterRole/kwatt-kwatt-recommender"]["rules"] + objects["Role/kwatt-recommender"]["rules"]
     kubeconfig = made.server.service_account("charted", rules=rules, namespace=chart.NAMESPACE)
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     made.server.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": [
@@ -221,10 +231,12 @@ def programs_get_on(made: Chart, passwords: dict[str, str]) -> None:
                    "--interval", "500ms", "--node-name", "charted")
         live.start("extender", "extender/kwatt-extender", live.extender)
         live.start("recommender", "vpa-recommender/kwatt-vpa-recommender", live.recommender, "--kubeconfig", kubeconfig,
-                   "--interval", "1s")
+                   "--interval", "1s", "--leader-elect", "--leader-elect-namespace", chart.NAMESPACE,
+                   "--leader-elect-name", "kwatt-recommender")
         wait_for("the extender to know the node", lambda: "\nkwatt_extender_nodes 1\n" in live.page(live.extender))
         wait_for("the recommender to be ready", lambda: live.page(live.recommender, "/readyz"))
         wait_for("the VPA to be seen", lambda: 'unsupported_config="false"} 1\n' in live.page(live.recommender))
+        wait_for("the recommender to lead", lambda: "\nkwatt_recommender_leader 1\n" in live.page(live.recommender))
         loops = live.loops()
         wait_for("two more loops", lambda: live.loops() >= loops + 2)
         check("\nkwatt_recommender_api_errors_total 0\n" in live.page(live.recommender), "the chart's role is too narrow")

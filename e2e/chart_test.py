@@ -23,7 +23,7 @@ MISTAKES = [
     ({"agent.config": {"intervall": "5s"}}, "'/agent/config': additional properties 'intervall' not allowed"),
     ({"agent.config": {"interval": 5}}, "'/agent/config/interval': got number, want string"),
     ({"agent.config": {"interval": "5 s"}}, "'/agent/config/interval': '5 s' does not match pattern"),
-    ({"agent.config": {"meter": "rapl"}}, "value must be one of 'auto', 'powercap', 'model'"),
+    ({"agent.config": {"meter": "rapl"}}, "'/agent/config/meter': value must be one of 'auto', 'perf', 'powercap'"),
     ({"agent.config": {"idleWatts": -1}}, "'/agent/config/idleWatts': minimum: got -1, want 0"),
     ({"agent.capabilities": ["SYS_MODULE"]}, "'/agent/capabilities/0': value must be one of"),
     ({"agent.config": {"listen": ":80"}}, "'listen' not allowed"),
@@ -44,6 +44,8 @@ MISTAKES = [
     ({"redis.enabled": False}, "externalRedis.url is needed with redis.enabled=false"),
     ({"redis.enabled": False, "externalRedis.url": "redis://h", "externalRedis.agent": {"user": "a", "passwordKey": "k"}},
      "externalRedis.existingSecret is needed"),
+    ({"recommender.leaderElection.enabled": False}, "recommender.replicas above 1 needs recommender.leaderElection.enabled"),
+    ({"recommender.config": {"leaderElection": {"enabled": False}}}, "'enabled' not allowed"),
     ({"monitoring.podMonitor.enabled": True, "monitoring.serviceMonitor.enabled": True}, "choose podMonitor or serviceMonitor"),
     ({"scheduler.enabled": True, "extender.enabled": False}, "scheduler.enabled needs extender.enabled"),
 ]

@@ -284,7 +284,7 @@ class Installed(Kwatt):
         return len(pods) == count
 
     def missing(self) -> list[str]:
-        wanted = {"agent": len(self.cluster.nodes), "extender": 2, "redis": 1, "recommender": 1}
+        wanted = {"agent": len(self.cluster.nodes), "extender": 2, "redis": 1, "recommender": 2}
         return [*super().missing(), *(part for part, count in wanted.items() if not self.ready(part, count))]
 
     def show(self) -> None:

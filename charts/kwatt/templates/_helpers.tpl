@@ -111,6 +111,26 @@ affinity:
 {{- end }}
 {{- end }}
 
+{{/* Replicas on different nodes: (list $ "extender" "preferred"), or "required". */}}
+{{- define "kwatt.apart" -}}
+podAntiAffinity:
+  {{- if eq (index . 2) "required" }}
+  requiredDuringSchedulingIgnoredDuringExecution:
+  - topologyKey: kubernetes.io/hostname
+    labelSelector:
+      matchLabels:
+        {{- include "kwatt.selectorLabels" . | nindent 8 }}
+  {{- else }}
+  preferredDuringSchedulingIgnoredDuringExecution:
+  - weight: 100
+    podAffinityTerm:
+      topologyKey: kubernetes.io/hostname
+      labelSelector:
+        matchLabels:
+          {{- include "kwatt.selectorLabels" . | nindent 10 }}
+  {{- end }}
+{{- end }}
+
 {{/* What a program that needs nothing of its node runs as. */}}
 {{- define "kwatt.podSecurity" -}}
 runAsNonRoot: true
@@ -265,6 +285,9 @@ probe: "-@all +ping"
 
 {{/* Contradictions that a schema cannot see. */}}
 {{- define "kwatt.check" -}}
+{{- if and .Values.recommender.enabled (gt (int .Values.recommender.replicas) 1) (not .Values.recommender.leaderElection.enabled) }}
+{{- fail "recommender.replicas above 1 needs recommender.leaderElection.enabled: they would write over each other's recommendations" }}
+{{- end }}
 {{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
 {{- fail "monitoring: choose podMonitor or serviceMonitor: with both, every series would come twice" }}
 {{- end }}
