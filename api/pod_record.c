@@ -38,6 +38,7 @@ void kw_pod_record_clear(struct kw_pod_record *record)
     free(record->owner_kind);
     free(record->owner_name);
     kw_labels_clear(&record->labels);
+    free(record->requests_unit);
     free(record->runtime);
     free(record->cgroup);
     *record = (struct kw_pod_record){0};
@@ -65,6 +66,7 @@ static json_t *containers_to_json(const struct kw_pod_record *record, int *rc)
         kw_put_u64(rc, object, "cpu_ns", container->cpu_ns);
         kw_put_u64(rc, object, "active_uj", container->active_uj);
         kw_put_u64(rc, object, "memory_bytes", container->memory_bytes);
+        put_known(rc, object, "requests_total", container->requests_total);
         put_known(rc, object, "request_mcpu", container->request_mcpu);
         put_known(rc, object, "request_bytes", container->request_bytes);
         put_known(rc, object, "limit_mcpu", container->limit_mcpu);
@@ -117,6 +119,10 @@ json_t *kw_pod_record_to_json(const struct kw_pod_record *record, int *rc)
     kw_put_u64(rc, object, "sigma_uj", record->sigma_uj);
     kw_put_u64(rc, object, "watts_mw", record->watts_mw);
     kw_put_u64(rc, object, "memory_bytes", record->memory_bytes);
+    if (record->requests_unit != NULL && record->requests_unit[0] != '\0') {
+        kw_put_u64(rc, object, "requests_total", record->requests_total);
+        kw_put_text(rc, object, "requests_unit", record->requests_unit, KW_TEXT_MAX);
+    }
     kw_put_bool(rc, object, "estimated", record->estimated);
     kw_put(rc, object, "containers", containers_to_json(record, rc));
     return object;
@@ -187,6 +193,7 @@ static void containers_from_json(struct kw_reader *reader, const json_t *object,
         kw_get_u64(reader, element, "cpu_ns", KW_REQUIRED, &container->cpu_ns);
         kw_get_u64(reader, element, "active_uj", KW_REQUIRED, &container->active_uj);
         kw_get_u64(reader, element, "memory_bytes", KW_OPTIONAL, &container->memory_bytes);
+        kw_get_u64(reader, element, "requests_total", KW_OPTIONAL, &container->requests_total);
         kw_get_u64(reader, element, "request_mcpu", KW_OPTIONAL, &container->request_mcpu);
         kw_get_u64(reader, element, "request_bytes", KW_OPTIONAL, &container->request_bytes);
         kw_get_u64(reader, element, "limit_mcpu", KW_OPTIONAL, &container->limit_mcpu);
@@ -229,6 +236,8 @@ void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
     kw_get_u64(reader, object, "sigma_uj", KW_OPTIONAL, &ret->sigma_uj);
     kw_get_u64(reader, object, "watts_mw", KW_OPTIONAL, &ret->watts_mw);
     kw_get_u64(reader, object, "memory_bytes", KW_OPTIONAL, &ret->memory_bytes);
+    kw_get_u64(reader, object, "requests_total", KW_OPTIONAL, &ret->requests_total);
+    kw_get_copy(reader, object, "requests_unit", KW_OPTIONAL, &ret->requests_unit);
     kw_get_bool(reader, object, "estimated", KW_OPTIONAL, &ret->estimated);
     containers_from_json(reader, object, ret);
     if (reader->rc != 0)

@@ -48,6 +48,7 @@ struct kw_container_record {
     uint64_t request_bytes;
     uint64_t limit_mcpu;
     uint64_t limit_bytes;
+    uint64_t requests_total; /**< answered, in the record's requests_unit */
 };
 
 struct kw_pod_record {
@@ -73,6 +74,9 @@ struct kw_pod_record {
     uint64_t sigma_uj;  /**< standard deviation of active_uj; 0: not estimated */
     uint64_t watts_mw;  /**< EWMA of active power; 0 once ended */
     uint64_t memory_bytes;
+    uint64_t requests_total; /**< answered since the epoch began */
+    char *requests_unit;     /**< "turn"; "": requests are not counted. Only counts of one unit are
+                                comparable */
     bool estimated;
     size_t n_containers;
     struct kw_container_record *containers; /**< sorted by id */

@@ -87,3 +87,53 @@ static __always_inline __u64 kernfs_id(struct kernfs_node *kn, const bool direct
     }
     return direct ? kn->id : BPF_CORE_READ(kn, id);
 }
+
+/* Of sockets, for the request counting. */
+struct net;
+
+struct sock_common {
+    unsigned short skc_family;
+    volatile unsigned char skc_state;
+    struct {
+        struct net *net;
+    } skc_net;
+    unsigned short skc_num;
+} __attribute__((preserve_access_index));
+
+struct sock {
+    struct sock_common __sk_common;
+    void *sk_bpf_storage;
+} __attribute__((preserve_access_index));
+
+struct socket {
+    struct sock *sk;
+} __attribute__((preserve_access_index));
+
+struct file;
+
+struct bpf_iter__task_file {
+    struct task_struct *task;
+    struct file *file;
+} __attribute__((preserve_access_index));
+
+/* What user space passes to system calls: not the kernel's to change. */
+struct iovec {
+    void *iov_base;
+    __u64 iov_len;
+};
+
+struct user_msghdr {
+    void *msg_name;
+    int msg_namelen;
+    struct iovec *msg_iov;
+    __u64 msg_iovlen;
+};
+
+struct pt_regs {
+#if defined(__TARGET_ARCH_arm64)
+    __u64 regs[31];
+    int syscallno;
+#else
+    unsigned long si, orig_ax;
+#endif
+} __attribute__((preserve_access_index));

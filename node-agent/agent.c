@@ -56,6 +56,7 @@ struct agent {
     const struct agent_accounting_ops *accounting;
     void *accounting_self;
     struct agent_cgroups *cgroups;
+    struct agent_requests *requests; /* NULL: not counted */
     struct agent_metering *metering;
     struct agent_pod_source *pods;
     struct agent_sampler *sampler;
@@ -223,6 +224,20 @@ static int open_meter(struct agent *agent, struct kw_err *err)
     return rc;
 }
 
+static void open_requests(struct agent *agent)
+{
+    struct agent_requests_conf conf = {.sysfs_root = agent->roots.cgroup_sysfs,
+                                       .procfs_root = agent->roots.procfs,
+                                       .statuses =
+                                           agent->options->requests == AGENT_REQUESTS_STATUSES};
+    struct kw_err cause = {0};
+
+    if (agent->options->requests != AGENT_REQUESTS_OFF &&
+        agent_requests_open(&conf, &agent->requests, &cause) < 0)
+        kw_log_info(agent->log, "not counted", kw_str("feature", "requests"),
+                    kw_str("cause", cause.text));
+}
+
 /** Everything that may need privileges. */
 static int open_sources(struct agent *agent, struct kw_err *err)
 {
@@ -244,6 +259,7 @@ static int open_sources(struct agent *agent, struct kw_err *err)
     if (agent_cgroups_new(&cgroups, &agent->cgroups, &cause) < 0)
         kw_log_warn(agent->log, "no cgroup tree; everything counts as the system's",
                     kw_str("cause", cause.text));
+    open_requests(agent);
     rc = agent_privilege_drop(kept);
     if (rc < 0)
         return kw_err_set(err, rc, "privileges cannot be given up: %s", kw_errno_text(rc));
@@ -288,6 +304,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .cgroups = agent->cgroups,
         .part = options->outside == AGENT_OUTSIDE_ABSENT,
         .pods = agent->pods,
+        .requests = agent->requests,
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
         .idle_mw = (uint64_t)(options->idle_w * 1000),
@@ -438,6 +455,7 @@ void agent_free(struct agent **agent)
     agent_pod_source_stop(&owned->pods);
     agent_metering_free(&owned->metering);
     agent_cgroups_free(&owned->cgroups);
+    agent_requests_close(&owned->requests);
     if (owned->accounting_self != NULL)
         owned->accounting->close(&owned->accounting_self);
     kw_loop_free(&owned->loop);

@@ -33,6 +33,7 @@ struct agent_booking {
     size_t n_forget, cap_forget;
     uint64_t delta_ns[AGENT_PACKAGES_MAX];
     struct agent_counts counts[AGENT_PACKAGES_MAX];
+    struct agent_served_list served;
     bool multiplexed;
     /* of the sample at hand, for the walk over the cgroups */
     uint64_t now_ns;
@@ -65,6 +66,7 @@ void agent_booking_free(struct agent_booking **booking)
     if (owned == NULL)
         return;
     agent_cells_free(&owned->cells);
+    agent_served_list_free(&owned->served);
     free(owned->forget);
     free(owned);
 }
@@ -203,13 +205,49 @@ static int book_row(struct agent_booking *booking, const struct agent_usage *usa
     return rc;
 }
 
+static uint64_t grown(uint64_t now, uint64_t before)
+{
+    return now > before ? now - before : 0;
+}
+
+/** What a cgroup answered since the last reading. */
+static void serve(struct agent_cell *cell, const struct agent_served *now)
+{
+    struct agent_container *container = agent_ledger_container(cell->workload, cell->container);
+    uint64_t turns = grown(now->turns, cell->served.turns);
+
+    cell->workload->requests += turns;
+    if (container != NULL)
+        container->requests += turns;
+    for (unsigned k = 0; k < AGENT_REQUESTS_CLASSES; k++)
+        cell->workload->responses[k] += grown(now->classes[k], cell->served.classes[k]);
+    cell->served = *now;
+}
+
+int agent_booking_serve(struct agent_booking *booking)
+{
+    if (booking->conf.requests == NULL)
+        return 0;
+    int rc = agent_requests_read(booking->conf.requests, &booking->served);
+    for (size_t i = 0; rc == 0 && i < booking->served.n; i++) {
+        const struct agent_served *now = &booking->served.rows[i];
+        struct agent_cell *cell = agent_cells_find(booking->cells, now->key);
+        /* those of a cgroup that is not known yet wait; the system's are nobody's */
+        if (cell != NULL && cell->workload != NULL && now->turns != cell->served.turns)
+            serve(cell, now);
+    }
+    return rc;
+}
+
 /** Lets go of what ended; its time is booked. */
 static void forget_ended(struct agent_booking *booking)
 {
     if (booking->n_forget == 0)
         return;
+    (void)agent_booking_serve(booking);
     booking->conf.accounting->forget(booking->conf.accounting_self, booking->forget,
                                      booking->n_forget);
+    agent_requests_forget(booking->conf.requests, booking->forget, booking->n_forget);
     for (size_t i = 0; i < booking->n_forget; i++) {
         struct agent_cell *cell = agent_cells_find(booking->cells, booking->forget[i]);
         if (cell != NULL && cell->workload != NULL)

@@ -21,6 +21,7 @@ struct agent_booking_conf {
     void *accounting_self;
     struct agent_cgroups *cgroups; /**< NULL: no cgroup tree; all is the system's */
     struct agent_ledger *ledger;
+    struct agent_requests *requests; /**< NULL: requests are not counted */
 };
 
 /** @return 0 or -ENOMEM. */
@@ -43,3 +44,6 @@ int agent_booking_take(struct agent_booking *booking, const struct agent_usage *
 
 /** Whether hardware counters of the last reading shared their PMU with others. */
 bool agent_booking_multiplexed(const struct agent_booking *booking);
+
+/** Books the requests that were answered since the last call. @return 0 or -errno. */
+int agent_booking_serve(struct agent_booking *booking);

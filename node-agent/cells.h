@@ -7,6 +7,7 @@
 
 #include "node-agent/accounting.h"
 #include "node-agent/ledger.h"
+#include "node-agent/requests.h"
 
 /*
  * Table from an accounting key (a cgroup) to the workload it belongs to and the CPU time already
@@ -22,6 +23,7 @@ struct agent_cell {
     unsigned gone_sweeps;            /**< samples since its directory was seen gone */
     uint64_t moved_ns;               /**< when its CPU time last grew */
     uint64_t *prev_ns;               /**< per package, cumulative CPU time booked so far */
+    struct agent_served served;      /**< requests booked so far */
     struct agent_more *prev_more;    /**< the same for what else is counted; NULL until it is */
 };
 

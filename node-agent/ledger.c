@@ -175,9 +175,8 @@ static struct agent_container *find_container(struct agent_workload *workload, c
     return NULL;
 }
 
-/** The container behind a reference; NULL where it is none or no longer listed. */
-static struct agent_container *container_of(struct agent_workload *workload,
-                                            const struct agent_label *label)
+struct agent_container *agent_ledger_container(struct agent_workload *workload,
+                                               const struct agent_label *label)
 {
     for (size_t i = 0; label != NULL && i < workload->n_containers; i++) {
         if (workload->containers[i].label == label)
@@ -286,7 +285,7 @@ int agent_ledger_attach(struct agent_ledger *ledger, const struct agent_identity
 void agent_ledger_detach(struct agent_workload *workload, const struct agent_label *label,
                          uint64_t now_ns, int64_t now_unix_ms)
 {
-    struct agent_container *container = container_of(workload, label);
+    struct agent_container *container = agent_ledger_container(workload, label);
 
     if (container != NULL && container->cgroups > 0 && --container->cgroups == 0)
         container->ended_ns = now_ns;
@@ -335,7 +334,7 @@ void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *worklo
         return;
     workload->cpu_ns += all;
     workload->window_all_ns += all;
-    struct agent_container *container = container_of(workload, label);
+    struct agent_container *container = agent_ledger_container(workload, label);
     if (container == NULL) {
         workload->window_own_ns += all;
         return;

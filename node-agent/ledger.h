@@ -12,6 +12,7 @@
 #include "node-agent/label.h"
 #include "node-agent/metering.h"
 #include "node-agent/names.h"
+#include "node-agent/requests.h"
 
 /*
  * Who used what since the epoch began: workloads with cumulative energies, and totals per package
@@ -34,6 +35,7 @@ struct agent_container {
     uint64_t cpu_ns;
     uint64_t active_uj;
     uint64_t memory_bytes;
+    uint64_t requests;  /**< answered since the epoch began, in AGENT_REQUESTS_UNIT */
     uint64_t window_ns; /**< CPU time in the present window */
 };
 
@@ -72,6 +74,8 @@ struct agent_workload {
     uint64_t window_all_ns; /**< their sum */
     uint64_t window_own_ns; /**< the part outside containers */
     uint64_t window_cpu_uj, window_dram_uj;
+    uint64_t requests; /**< answered since the epoch began, in AGENT_REQUESTS_UNIT */
+    uint64_t responses[AGENT_REQUESTS_CLASSES]; /**< of them, by HTTP status class */
     struct agent_counts *window_counts; /**< per accounting package, in the present window */
 };
 
@@ -108,6 +112,11 @@ void agent_ledger_begin(struct agent_ledger *ledger);
 void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *workload,
                       const struct agent_label *label, const uint64_t *cpu_ns,
                       const struct agent_counts *counts);
+
+/** @return the workload's container behind a reference; NULL where it is none or no longer listed.
+ */
+struct agent_container *agent_ledger_container(struct agent_workload *workload,
+                                               const struct agent_label *label);
 
 /** One slot's energy in the window. */
 struct agent_ledger_energy {

@@ -157,6 +157,15 @@ static const struct workload_families workload_families[KW_WORKLOAD__MAX] = {
                             "kwatt_cgroup_cpu_seconds_total", "kwatt_cgroup_memory_bytes"},
 };
 
+/** Labels of families that hold workloads of every kind. */
+static void put_id(struct labels *labels, const struct agent_row *row)
+{
+    put(labels, "kind", kw_workload_kind_names[row->label->kind]);
+    put(labels, "id", row->label->id);
+    put(labels, "name", row->names != NULL ? row->names->name : row->label->name);
+    put(labels, "namespace", row->names != NULL ? row->names->namespace_ : "");
+}
+
 /** Labels that tell a workload apart, as Kepler names them where it has the kind. */
 static void put_workload(struct labels *labels, const struct agent_row *row)
 {
@@ -240,6 +249,49 @@ static void write_workloads(struct kw_metrics_page *page, const struct agent_met
         started = true;
         write_workload(page, input, row, figure, has_dram);
     }
+}
+
+static void write_responses(struct kw_metrics_page *page, const struct agent_metrics_input *input)
+{
+    static const char *const classes[AGENT_REQUESTS_CLASSES] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
+    bool started = false;
+
+    for (size_t i = 0; i < input->snapshot->n_rows; i++) {
+        const struct agent_row *row = &input->snapshot->rows[i];
+        for (unsigned k = 0; k < AGENT_REQUESTS_CLASSES; k++) {
+            struct labels labels = {0};
+            if (row->responses[k] == 0)
+                continue;
+            if (!started)
+                kw_metrics_family(page, "kwatt_workload_responses_total", KW_METRIC_COUNTER,
+                                  "HTTP/1 answers of the workload, by class of status.");
+            started = true;
+            put_id(&labels, row);
+            put(&labels, "class", classes[k]);
+            kw_metrics_u64(page, sealed(&labels, input), row->responses[k]);
+        }
+    }
+}
+
+/** Requests, of workloads that answered any: most never do. */
+static void write_requests(struct kw_metrics_page *page, const struct agent_metrics_input *input)
+{
+    bool started = false;
+
+    for (size_t i = 0; i < input->snapshot->n_rows; i++) {
+        const struct agent_row *row = &input->snapshot->rows[i];
+        struct labels labels = {0};
+        if (row->requests == 0)
+            continue;
+        if (!started)
+            kw_metrics_family(page, "kwatt_workload_requests_total", KW_METRIC_COUNTER,
+                              "Requests that the workload answered, in the unit given.");
+        started = true;
+        put_id(&labels, row);
+        put(&labels, "unit", AGENT_REQUESTS_UNIT);
+        kw_metrics_u64(page, sealed(&labels, input), row->requests);
+    }
+    write_responses(page, input);
 }
 
 /** Families of one sample without labels but node_name. */
@@ -365,6 +417,7 @@ int agent_metrics_write(const struct agent_metrics_input *input, enum kw_metrics
                 write_workloads(&page, input, (enum kw_workload_kind)kind,
                                 (enum workload_figure)figure, has_dram);
         }
+        write_requests(&page, input);
         write_own(&page, input);
     }
     return kw_metrics_end(&page);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 
@@ -96,6 +97,7 @@ static void copy_containers(struct agent_snapshot *snapshot, const struct agent_
             .cpu_ns = container->cpu_ns,
             .active_uj = container->active_uj,
             .memory_bytes = container->memory_bytes,
+            .requests = container->requests,
         };
     }
 }
@@ -127,9 +129,12 @@ int agent_snapshot_fill(struct agent_snapshot *snapshot, const struct agent_ledg
             .cpu_mw = (uint64_t)llround(workload->cpu_mw),
             .dram_mw = (uint64_t)llround(workload->dram_mw),
             .memory_bytes = workload->memory_bytes,
+            .requests = workload->requests,
             .first_container = snapshot->n_containers,
             .n_containers = workload->n_containers,
         };
+        memcpy(snapshot->rows[snapshot->n_rows - 1].responses, workload->responses,
+               sizeof(workload->responses));
         copy_containers(snapshot, workload);
     }
     snapshot->departed_uj = agent_ledger_departed_uj(ledger);

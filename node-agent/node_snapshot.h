@@ -21,7 +21,7 @@
 struct agent_container_row {
     struct agent_label *label;
     struct agent_names *names; /**< NULL: unknown */
-    uint64_t cpu_ns, active_uj, memory_bytes;
+    uint64_t cpu_ns, active_uj, memory_bytes, requests;
 };
 
 struct agent_row {
@@ -31,6 +31,8 @@ struct agent_row {
     uint64_t cpu_ns, cpu_uj, dram_uj, sigma_uj;
     uint64_t cpu_mw, dram_mw;
     uint64_t memory_bytes;
+    uint64_t requests; /**< in AGENT_REQUESTS_UNIT, where the snapshot counts_requests */
+    uint64_t responses[AGENT_REQUESTS_CLASSES];
     size_t first_container, n_containers; /**< in the snapshot's containers */
 };
 
@@ -46,6 +48,7 @@ struct agent_snapshot {
     struct kw_sample sample;
     struct kw_curve curve;
     uint64_t departed_uj;
+    bool counts_requests;
     uint64_t quality_windows[KW_QUALITY__MAX]; /**< windows of the epoch with each flag */
     uint64_t slot_mw[AGENT_SLOTS_MAX];         /**< mean measured power of the window */
     uint64_t slot_idle_mw[AGENT_SLOTS_MAX];    /**< mean idle power of the window */

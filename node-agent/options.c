@@ -12,6 +12,8 @@
 const char *const agent_meter_choices[] = {"auto",  "perf",        "powercap", "msr",
                                            "hwmon", "hwmon-power", "model",    NULL};
 const char *const agent_accounting_choices[] = {"auto", "ebpf", "ebpf-raw", "cgroup-files", NULL};
+const char *const agent_requests_choices[] = {"off", "turns", "statuses", NULL};
+_Static_assert(KW_ARRAY_SIZE(agent_requests_choices) == AGENT_REQUESTS__MAX + 1, "a name each");
 const char *const agent_auto_choices[] = {"auto", "off", NULL};
 const char *const agent_attribution_choices[] = {"ratio-cpu", "kalman",     "ratio-instructions",
                                                  "kepler",    "regression", NULL};
@@ -45,6 +47,11 @@ static const struct kw_conf_option options[] = {
      "count time in soft interrupts apart from the cgroups that they interrupt (with eBPF only; "
      "costs\n"
      "two clock readings each, unless the kernel itself keeps that time apart)",
+     "Sampling"},
+    {"requests", "KWATT_REQUESTS", "requests", KW_CONF_CHOICE, AT(requests), "turns", 0, 0,
+     agent_requests_choices, "WHAT",
+     "count the requests that each workload answers (with eBPF only): turns of its TCP\n"
+     "connections, or these and the HTTP/1 status classes of answers in clear",
      "Sampling"},
     {"attribution", "KWATT_ATTRIBUTION", "attribution", KW_CONF_CHOICE, AT(attribution),
      "ratio-cpu", 0, 0, agent_attribution_choices, "METHOD",

@@ -20,6 +20,7 @@ struct agent_options {
     unsigned outside;    /**< enum agent_outside: what is not below cgroup_root */
     unsigned meter;      /**< index into agent_meter_choices */
     unsigned accounting; /**< index into agent_accounting_choices */
+    unsigned requests;   /**< enum agent_requests_choice */
     unsigned counters;   /**< index into agent_auto_choices */
     bool softirq;
     unsigned attribution; /**< index into agent_attribution_choices */
@@ -40,6 +41,14 @@ struct agent_options {
     bool once;
 };
 
+/** Which requests are counted. */
+enum agent_requests_choice {
+    AGENT_REQUESTS_OFF,
+    AGENT_REQUESTS_TURNS,
+    AGENT_REQUESTS_STATUSES,
+    AGENT_REQUESTS__MAX
+};
+
 /** What CPU time outside of cgroup_root is. */
 enum agent_outside {
     AGENT_OUTSIDE_SYSTEM, /**< the system's: the meter is of the whole machine */
@@ -54,6 +63,8 @@ extern const char *const agent_accounting_choices[];
 extern const char *const agent_attribution_choices[];
 /** Names of enum agent_pods. */
 extern const char *const agent_pods_choices[];
+/** Names of enum agent_requests_choice. */
+extern const char *const agent_requests_choices[];
 /** What is counted where it can be, or not at all: "auto", "off". */
 extern const char *const agent_auto_choices[];
 /** Names of enum agent_outside. */

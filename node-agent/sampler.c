@@ -168,6 +168,7 @@ int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sample
         .accounting_self = conf->accounting_self,
         .cgroups = conf->cgroups,
         .ledger = sampler->ledger,
+        .requests = conf->requests,
     };
     rc = agent_booking_new(&booking, &sampler->booking);
     if (rc == 0)
@@ -474,6 +475,7 @@ int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **re
         agent_working_sets_read(sampler->ledger, conf->cgroups, &sampler->memory_cursor,
                                 sampler->last_ns, sampler->period.interval_ns);
     name_workloads(sampler, sampler->last_ns);
+    (void)agent_booking_serve(sampler->booking); /* what fails now is booked next time */
     int rc = agent_snapshot_take(sampler->pool, &snapshot);
     if (rc < 0)
         return rc;
@@ -483,6 +485,7 @@ int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **re
         return rc;
     }
     fill_sample(sampler, snapshot);
+    snapshot->counts_requests = conf->requests != NULL;
     memcpy(snapshot->quality_windows, sampler->period.quality_windows,
            sizeof(snapshot->quality_windows));
     agent_curve_get(&sampler->curve, (uint64_t)conf->topology->n_online * 1000,

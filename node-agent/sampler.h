@@ -22,7 +22,8 @@ struct agent_sampler_conf {
     void *accounting_self;
     struct agent_cgroups *cgroups; /**< NULL: no cgroup tree */
     bool part; /**< what is not in the tree of cgroups is not of this node, not even the system's */
-    struct agent_pod_source *pods; /**< NULL: pods go by their uid */
+    struct agent_pod_source *pods;   /**< NULL: pods go by their uid */
+    struct agent_requests *requests; /**< NULL: not counted */
     struct agent_metering *metering;
     const struct agent_attribution_ops *method;
     uint64_t idle_mw, full_mw; /**< of the node's CPU packages, configured; 0: class prior */

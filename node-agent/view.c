@@ -20,6 +20,7 @@ void agent_view_record(const struct agent_snapshot *snapshot, const struct agent
             .cpu_ns = container->cpu_ns,
             .active_uj = container->active_uj,
             .memory_bytes = container->memory_bytes,
+            .requests_total = container->requests,
         };
         if (container->names == NULL)
             continue;
@@ -46,6 +47,8 @@ void agent_view_record(const struct agent_snapshot *snapshot, const struct agent
         .sigma_uj = row->sigma_uj,
         .watts_mw = row->cpu_mw + row->dram_mw,
         .memory_bytes = row->memory_bytes,
+        .requests_total = row->requests,
+        .requests_unit = (char *)(snapshot->counts_requests ? AGENT_REQUESTS_UNIT : ""),
         .estimated = (sample->quality & KW_QUALITY_BIT(KW_QUALITY_ESTIMATED)) != 0,
         .n_containers = row->n_containers,
         .containers = containers,
