@@ -115,6 +115,9 @@ static int explain(const struct hwmon *hwmon, struct kw_err *err)
     if (error < 0)
         return kw_err_set(err, error, "%s: %s: %s", hwmon->name, hwmon->domains[0].path,
                           kw_errno_text(error));
+    if (hwmon->sensors.chips == 0)
+        return kw_err_set(err, -ENODEV, "%s: no sensor chips in %s/class/hwmon", hwmon->name,
+                          hwmon->sysfs_root);
     return kw_err_set(
         err, -ENODEV, "%s: none of the %u sensor chips in %s/class/hwmon shows the %s of %s",
         hwmon->name, hwmon->sensors.chips, hwmon->sysfs_root, hwmon->energy ? "energy" : "power",
