@@ -43,7 +43,7 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def wait_for(what: str, probe, seconds: float = WAIT_SECONDS):
+def wait_for(what: str, probe, seconds: float = WAIT_SECONDS, poll_seconds: float = 0.05):
     """The first true value of probe()."""
     end = time.monotonic() + seconds
     while True:
@@ -51,7 +51,7 @@ def wait_for(what: str, probe, seconds: float = WAIT_SECONDS):
         if value:
             return value
         check(time.monotonic() < end, f"waited {seconds:.0f} s in vain for {what}")
-        time.sleep(0.05)
+        time.sleep(poll_seconds)
 
 
 def cgroup_mount() -> pathlib.Path:
@@ -194,14 +194,15 @@ class Agent:
         self.log = folder / "agent.log"
         self.process = None
         self.wrapper: list[str] = []    # a command that ends by executing the agent
+        self.listen = f"unix:{self.socket}"
 
-    def start(self) -> None:
+    def start(self, poll_seconds: float = 0.05) -> None:
         self.socket.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self.wrapper, AGENT.absolute(), "--node-name", self.node, "--listen", f"unix:{self.socket}", *self.options],
+                [*self.wrapper, AGENT.absolute(), "--node-name", self.node, "--listen", self.listen, *self.options],
                 stdout=log, stderr=log, preexec_fn=die_with_parent)
-        wait_for("the agent's first sample", self.ready)
+        wait_for("the agent's first sample", self.ready, poll_seconds=poll_seconds)
 
     def ready(self) -> bool:
         check(self.process.poll() is None, f"the agent ended:\n{self.log.read_text()}")
@@ -211,7 +212,8 @@ class Agent:
             return False
 
     def get(self, path: str):
-        connection = UnixConnection(self.socket)
+        connection = (UnixConnection(self.socket) if self.listen.startswith("unix:") else
+                      http.client.HTTPConnection(self.listen, timeout=WAIT_SECONDS))
         connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read().decode()

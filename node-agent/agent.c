@@ -339,6 +339,7 @@ static int start_readers(struct agent *agent, struct kw_err *err)
             .listen = options->listen,
             .tls = options->tls,
             .info = &agent->info,
+            .topology = &agent->topology,
             .snapshots = agent->snapshots,
             .interval_ns = options->interval_ns,
             .publisher = agent->publisher,

@@ -16,6 +16,7 @@
 
 struct agent_exporter {
     const struct kw_node_info *info;
+    const struct agent_topology *topology;
     struct kw_snapshot *snapshots;
     const struct agent_publisher *publisher;
     struct kw_log *log;
@@ -34,7 +35,7 @@ static void handle_metrics(void *user, const struct kw_http_request *request,
                            struct kw_http_response *response)
 {
     struct agent_exporter *exporter = user;
-    struct agent_metrics_input input = {.info = exporter->info};
+    struct agent_metrics_input input = {.info = exporter->info, .topology = exporter->topology};
     enum kw_metrics_format format = kw_metrics_negotiate(request->accept);
     size_t slot = 0;
 
@@ -121,6 +122,7 @@ int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_ex
     if (exporter == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
     exporter->info = conf->info;
+    exporter->topology = conf->topology;
     exporter->snapshots = conf->snapshots;
     exporter->publisher = conf->publisher;
     exporter->log = conf->log;

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/snapshot.h"
 #include "node-agent/publisher.h"
+#include "node-agent/topology.h"
 
 /*
  * HTTP side of the agent: /metrics, /healthz, /readyz, /v1/pods. Handlers read the published
@@ -23,8 +24,9 @@ struct agent_exporter;
 struct agent_exporter_conf {
     const char *listen; /**< as kw_http_server_conf.listen */
     struct kw_http_tls_files tls;
-    const struct kw_node_info *info; /**< borrowed */
-    struct kw_snapshot *snapshots;   /**< of struct agent_snapshot; borrowed */
+    const struct kw_node_info *info;       /**< borrowed */
+    const struct agent_topology *topology; /**< borrowed; NULL: /metrics does not list the CPUs */
+    struct kw_snapshot *snapshots;         /**< of struct agent_snapshot; borrowed */
     uint64_t interval_ns;
     const struct agent_publisher *publisher; /**< NULL: no Redis */
     struct kw_log *log;

@@ -11,6 +11,7 @@
  */
 #include "node-agent/metrics_page.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -18,6 +19,15 @@
 #include "node-agent/curve.h"
 
 #define LABELS_MAX 10
+
+/* As the Go world calls them. */
+#if defined(__x86_64__)
+#define ARCHITECTURE "amd64"
+#elif defined(__aarch64__)
+#define ARCHITECTURE "arm64"
+#else
+#define ARCHITECTURE "other"
+#endif
 
 static const char *const zone_names[2] = {"package", "dram"};
 
@@ -396,18 +406,60 @@ static void write_own(struct kw_metrics_page *page, const struct agent_metrics_i
             input->batches_failed, 0);
 }
 
+/** One series for each logical CPU, as Kepler has them: its dashboards list the nodes by these. */
+static void write_cpus(struct kw_metrics_page *page, const struct agent_metrics_input *input)
+{
+    const struct agent_topology *topology = input->topology;
+
+    if (topology == NULL)
+        return;
+    kw_metrics_family(page, "kepler_node_cpu_info", KW_METRIC_GAUGE, "Logical CPUs of the node.");
+    for (unsigned cpu = 0; cpu < topology->n_cpus; cpu++) {
+        struct labels labels = {0};
+        char number[16], package[16], core[16];
+        if (topology->cpu_core[cpu] == 0)
+            continue;
+        (void)snprintf(number, sizeof(number), "%u", cpu);
+        (void)snprintf(package, sizeof(package), "%u",
+                       topology->package_ids[topology->cpu_package[cpu]]);
+        (void)snprintf(core, sizeof(core), "%u", topology->cpu_core[cpu] - 1);
+        put(&labels, "processor", number);
+        put(&labels, "vendor_id", topology->cpu_vendor);
+        put(&labels, "model_name", topology->cpu_model);
+        put(&labels, "physical_id", package);
+        put(&labels, "core_id", core);
+        kw_metrics_u64(page, sealed(&labels, input), 1);
+    }
+}
+
+static void write_build(struct kw_metrics_page *page, const struct agent_metrics_input *input)
+{
+    struct labels labels = {0};
+
+    put(&labels, "version", kw_version());
+    put(&labels, "revision", kw_version_commit());
+    kw_metrics_family(page, "kwatt_build_info", KW_METRIC_GAUGE, "Version of the agent.");
+    kw_metrics_u64(page, sealed(&labels, input), 1);
+    labels = (struct labels){0};
+    put(&labels, "arch", ARCHITECTURE);
+    put(&labels, "branch", "");
+    put(&labels, "revision", kw_version_commit());
+    put(&labels, "version", kw_version());
+    put(&labels, "goversion", "");
+    kw_metrics_family(page, "kepler_build_info", KW_METRIC_GAUGE,
+                      "Version of kwatt, for dashboards that ask for Kepler's.");
+    kw_metrics_u64(page, sealed(&labels, input), 1);
+}
+
 int agent_metrics_write(const struct agent_metrics_input *input, enum kw_metrics_format format,
                         struct kw_buf *out)
 {
     struct kw_metrics_page page = {0};
-    struct labels labels = {0};
     bool has_dram = false;
 
     kw_metrics_begin(&page, format, out);
-    put(&labels, "version", kw_version());
-    put(&labels, "revision", kw_version_commit());
-    kw_metrics_family(&page, "kwatt_build_info", KW_METRIC_GAUGE, "Version of the agent.");
-    kw_metrics_u64(&page, sealed(&labels, input), 1);
+    write_build(&page, input);
+    write_cpus(&page, input);
     if (input->snapshot != NULL) {
         for (unsigned p = 0; p < input->snapshot->sample.n_packages; p++)
             has_dram = has_dram || input->snapshot->sample.packages[p].has_dram;

@@ -5,11 +5,13 @@
 #include "common/buf.h"
 #include "common/metrics.h"
 #include "node-agent/node_snapshot.h"
+#include "node-agent/topology.h"
 
 /** What a metrics page is written from. */
 struct agent_metrics_input {
     const struct agent_snapshot *snapshot; /**< NULL: nothing sampled yet */
     const struct kw_node_info *info;
+    const struct agent_topology *topology; /**< NULL: the CPUs are not listed */
     bool has_redis;
     uint64_t batches_written, batches_failed;
 };

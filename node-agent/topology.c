@@ -160,22 +160,23 @@ static void read_cpuinfo(const char *procfs_root, struct agent_topology *topolog
     agent_cpuinfo_parse(text, len, topology);
 }
 
-/* @return the package of an online CPU; 0 where the machine does not say. */
-static uint32_t read_package(const char *sysfs_root, unsigned cpu)
+/* @param name "physical_package_id", "core_id". @return that of an online CPU; 0 where the machine
+ * does not say. */
+static uint32_t read_id(const char *sysfs_root, unsigned cpu, const char *name)
 {
     char path[PATH_MAX];
     char text[32];
     int64_t id;
 
-    if (snprintf(path, sizeof(path), "%s/" CPU_FOLDER "/cpu%u/topology/physical_package_id",
-                 sysfs_root, cpu) >= (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/" CPU_FOLDER "/cpu%u/topology/%s", sysfs_root, cpu,
+                 name) >= (int)sizeof(path))
         return 0;
     ssize_t n = kw_file_read_at(AT_FDCWD, path, text, sizeof(text));
     if (n <= 0)
         return 0;
     while (n > 0 && is_blank(text[n - 1]))
         text[--n] = '\0';
-    return kw_parse_i64(text, 0, UINT32_MAX, &id) == 0 ? (uint32_t)id : 0;
+    return kw_parse_i64(text, 0, UINT32_MAX - 1, &id) == 0 ? (uint32_t)id : 0;
 }
 
 /* A core is counted at the lowest of its threads. */
@@ -251,7 +252,8 @@ int agent_topology_read(const char *sysfs_root, const char *procfs_root, struct 
     topology->n_cpus = 1 + (highest > highest_online ? highest : highest_online);
     topology->n_online = online.n;
     for (unsigned i = 0; i < online.n; i++) {
-        package_of[i] = read_package(sysfs_root, online.cpus[i]);
+        package_of[i] = read_id(sysfs_root, online.cpus[i], "physical_package_id");
+        topology->cpu_core[online.cpus[i]] = 1 + read_id(sysfs_root, online.cpus[i], "core_id");
         read_core(sysfs_root, online.cpus[i], topology);
     }
     if (topology->n_cores == 0)

@@ -22,8 +22,10 @@ struct agent_topology {
     /** CPU -> 1 + number of the one other thread of its core; 0: runs alone, or has several */
     uint16_t cpu_sibling[AGENT_CPUS_MAX];
     uint16_t package_cpus[AGENT_PACKAGES_MAX]; /**< logical CPUs online of each dense package */
-    char cpu_model[128];                       /**< "" where unknown */
-    char cpu_vendor[32];                       /**< "GenuineIntel", "AuthenticAMD", ... */
+    /** CPU -> 1 + its core's id within the package, as the kernel has it (not dense); 0: offline */
+    uint32_t cpu_core[AGENT_CPUS_MAX];
+    char cpu_model[128]; /**< "" where unknown */
+    char cpu_vendor[32]; /**< "GenuineIntel", "AuthenticAMD", ... */
     unsigned cpu_family, cpu_model_number;
 };
 

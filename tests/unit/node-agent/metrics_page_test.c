@@ -13,6 +13,18 @@ static struct agent_snapshot_pool *pool;
 static struct agent_snapshot *snapshot;
 static struct kw_buf page;
 
+/* CPU 2 is offline; packages have the ids 0 and 3. */
+static const struct agent_topology topology = {
+    .n_cpus = 4,
+    .n_online = 3,
+    .n_packages = 2,
+    .package_ids = {0, 3},
+    .cpu_package = {0, 0, 0, 1},
+    .cpu_core = {1, 5, 0, 1},
+    .cpu_model = "A \"fast\" CPU @ 2 GHz",
+    .cpu_vendor = "GenuineIntel",
+};
+
 static int setup(void **state)
 {
     (void)state;
@@ -35,6 +47,7 @@ static void write_page(enum kw_metrics_format format, bool sampled)
 {
     struct agent_metrics_input input = {.snapshot = sampled ? snapshot : NULL,
                                         .info = &kwt_snapshot_info,
+                                        .topology = &topology,
                                         .has_redis = true,
                                         .batches_written = 12};
 
@@ -81,6 +94,22 @@ static void test_zones(void **state)
     assert_line("kwatt_node_marginal_watts_per_core{node_name=\"node-1\"} 10.000");
     assert_line("kwatt_sample_quality{flag=\"wrapped\",node_name=\"node-1\"} 1");
     assert_line("kwatt_redis_batches_total{node_name=\"node-1\"} 12");
+}
+
+/** What Kepler's dashboards list nodes by. */
+static void test_cpus(void **state)
+{
+    (void)state;
+    write_page(KW_METRICS_TEXT, true);
+    assert_line("kepler_node_cpu_info{processor=\"0\",vendor_id=\"GenuineIntel\","
+                "model_name=\"A \\\"fast\\\" CPU @ 2 GHz\",physical_id=\"0\",core_id=\"0\","
+                "node_name=\"node-1\"} 1");
+    assert_line("kepler_node_cpu_info{processor=\"3\",vendor_id=\"GenuineIntel\","
+                "model_name=\"A \\\"fast\\\" CPU @ 2 GHz\",physical_id=\"3\",core_id=\"0\","
+                "node_name=\"node-1\"} 1");
+    assert_non_null(strstr(page.data, "processor=\"1\""));
+    assert_null(strstr(page.data, "processor=\"2\""));
+    assert_non_null(strstr(page.data, "\nkepler_build_info{arch=\""));
 }
 
 static void test_kinds(void **state)
@@ -136,7 +165,7 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_joules_are_exact),        TEST(test_zones),    TEST(test_kinds),
+        TEST(test_joules_are_exact),        TEST(test_zones),    TEST(test_kinds), TEST(test_cpus),
         TEST(test_before_the_first_sample), TEST(test_promtool),
     };
 

@@ -27,12 +27,13 @@ static const struct {
     {250 * MS, 1, 1, 2},
     /* ordinary ones stay at half a second */
     {5 * S, 50 * US, 10, 10},
-    {5 * S, 1 * MS, 10, 10},
-    /* dear ones become long: a 500th of a CPU at most */
-    {5 * S, 2 * MS, 10, 5},
-    {5 * S, 5 * MS, 10, 2},
+    {5 * S, 100 * US, 10, 10},
+    /* dear ones become long: a 5000th of a CPU at most */
+    {5 * S, 200 * US, 10, 5},
+    {5 * S, 500 * US, 10, 2},
+    {5 * S, 5 * MS, 10, 1},
     {5 * S, 50 * MS, 10, 1},
-    {300 * S, 50 * MS, 600, 12},
+    {300 * S, 5 * MS, 600, 12},
     {300 * S, UINT64_MAX, 600, 1},
     /* a little better is not worth setting the clock again */
     {5 * S, 44 * US, 10, 10},
