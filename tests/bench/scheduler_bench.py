@@ -6,9 +6,9 @@ usage: scripts/bench scheduler [--quick]       15 minutes, 5 with --quick, and s
 etcd, kube-apiserver and kube-scheduler are real and on loopback; nodes are objects of a real one's size (12 kB) without kubelets,
 and no controllers run. A run: 1000 pods of 4 kB are created while the scheduler is down, then it is started, and its own counter
 of scheduled pods is read until it has all: watching pods from here would cost more than what is measured. The rate is the slope
-from the first reading that is not 0 to the last but the final one. Modes take turns, each round
-the other way round, and a ratio is the median of the rounds' ratios: what else the machine does falls on all alike. There are as
-many rounds as the time allows, one at least.
+from the first reading that is not 0 to the last but the final one. Modes take turns, each round the other way round, and a ratio
+is the median of the rounds' ratios: what else the machine does falls on all alike. There are as many rounds as the time allows,
+one at least. kwatt's CPU holds its reading of Redis once a second too, which is much of it where few pods a second are placed.
 
 All nodes fit, so each extender gets and gives equal lists:
   500 nodes    percentageOfNodesToScore 100, as `kwatt scheduler-config --filter` prints: 500 names a call
