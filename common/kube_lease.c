@@ -26,7 +26,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +41,7 @@
 #include "common/http_client.h"
 #include "common/kube_impl.h"
 #include "common/kube_lease_impl.h"
+#include "common/worker.h"
 
 #define SECRETS_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -55,10 +55,7 @@ struct kw_kube_lease {
     void (*changed)(void *user);
     void *user;
     struct kw_kube *kube;
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t wake;
-    atomic_bool stop;
+    struct kw_worker worker;
     atomic_uint_fast64_t held_until_ns; /* by kw_now_boot_ns; 0: not held */
 
     /* of the thread */
@@ -66,7 +63,7 @@ struct kw_kube_lease {
     uint64_t seen_ns;             /* when its spec was first seen */
     bool gone;                    /* somebody deleted it since */
 
-    struct kw_kube_lease_status status; /* under mutex */
+    struct kw_kube_lease_status status; /* under the worker's mutex */
 };
 
 bool kw_kube_lease_held(const struct kw_kube_lease *lease)
@@ -99,13 +96,13 @@ static void tell(struct kw_kube_lease *lease, int rc, const struct kw_err *err)
     if (rc < 0)
         (void)snprintf(status.error, sizeof(status.error), "%.255s",
                        err->text[0] != '\0' ? err->text : kw_errno_text(rc));
-    (void)pthread_mutex_lock(&lease->mutex);
+    (void)pthread_mutex_lock(&lease->worker.mutex);
     status.known = lease->status.known || rc >= 0;
     bool changed = status.held != lease->status.held || status.known != lease->status.known ||
                    strcmp(status.holder, lease->status.holder) != 0 ||
                    (status.error[0] == '\0') != (lease->status.error[0] == '\0');
     lease->status = status;
-    (void)pthread_mutex_unlock(&lease->mutex);
+    (void)pthread_mutex_unlock(&lease->worker.mutex);
     if (changed && lease->changed != NULL)
         lease->changed(lease->user);
 }
@@ -214,18 +211,6 @@ static int attempt(struct kw_kube_lease *lease, uint64_t *ret_wait_ns, struct kw
 
 /* ---- the thread ---- */
 
-static void wait_ns(struct kw_kube_lease *lease, uint64_t ns)
-{
-    uint64_t until = kw_now_ns() + ns;
-    struct timespec ts = {.tv_sec = (time_t)(until / KW_NS_PER_S),
-                          .tv_nsec = (long)(until % KW_NS_PER_S)};
-
-    (void)pthread_mutex_lock(&lease->mutex);
-    while (!atomic_load(&lease->stop) && kw_now_ns() < until)
-        (void)pthread_cond_timedwait(&lease->wake, &lease->mutex, &ts);
-    (void)pthread_mutex_unlock(&lease->mutex);
-}
-
 /* Replicas that started together do not ask together: up to a fifth more. */
 static uint64_t with_jitter(uint64_t ns)
 {
@@ -262,41 +247,29 @@ static void *run(void *user)
 {
     struct kw_kube_lease *lease = user;
 
-    while (!atomic_load(&lease->stop)) {
+    while (!kw_worker_stopped(&lease->worker)) {
         uint64_t retry_ns = with_jitter(lease->settings.retry_ns);
         uint64_t until_free_ns = UINT64_MAX;
         struct kw_err err = {0};
         int r = attempt(lease, &until_free_ns, &err);
-        if (atomic_load(&lease->stop))
+        if (kw_worker_stopped(&lease->worker))
             break;
         tell(lease, r, &err);
         if (kw_kube_lease_held(lease)) {
             /* where renewing fails, the end is told when it comes */
             uint64_t now = kw_now_boot_ns(), until = atomic_load(&lease->held_until_ns);
-            wait_ns(lease, until > now && until - now < retry_ns ? until - now : retry_ns);
+            kw_worker_wait_ns(&lease->worker,
+                              until > now && until - now < retry_ns ? until - now : retry_ns);
             if (r < 0 && !kw_kube_lease_held(lease))
                 tell(lease, r, &err);
         } else {
             /* free in between: the others wait as long, so the jitter decides */
-            wait_ns(lease, until_free_ns < retry_ns ? until_free_ns + retry_ns / 64 : retry_ns);
+            kw_worker_wait_ns(&lease->worker,
+                              until_free_ns < retry_ns ? until_free_ns + retry_ns / 64 : retry_ns);
         }
     }
     release(lease);
     return NULL;
-}
-
-static int start_thread(struct kw_kube_lease *lease)
-{
-    sigset_t all, before;
-
-    /* signals belong to the owner's loop */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&lease->thread, NULL, run, lease);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r == 0)
-        (void)pthread_setname_np(lease->thread, "kube-lease");
-    return -r;
 }
 
 /* ---- life ---- */
@@ -310,8 +283,7 @@ static void free_lease(struct kw_kube_lease **lease)
         return;
     kw_kube_free(&old->kube);
     kw_lease_object_free(&old->seen);
-    (void)pthread_mutex_destroy(&old->mutex);
-    (void)pthread_cond_destroy(&old->wake);
+    kw_worker_destroy(&old->worker);
     free((char *)old->conf.kubeconfig);
     free((char *)old->conf.context);
     free((char *)old->conf.secrets_dir);
@@ -428,15 +400,10 @@ int kw_kube_lease_start(const struct kw_kube_lease_conf *conf, struct kw_kube_le
                         struct kw_err *err)
 {
     kw_cleanup(free_lease) struct kw_kube_lease *lease = calloc(1, sizeof(*lease));
-    pthread_condattr_t attributes;
 
     if (lease == NULL)
         return kw_err_set(err, -ENOMEM, "lease: out of memory");
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_mutex_init(&lease->mutex, NULL);
-    (void)pthread_cond_init(&lease->wake, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    kw_worker_init(&lease->worker);
     int r = check(&conf->settings, err);
     if (r == 0)
         r = copy_conf(lease, conf, err);
@@ -444,7 +411,7 @@ int kw_kube_lease_start(const struct kw_kube_lease_conf *conf, struct kw_kube_le
         r = kw_kube_new(&lease->conf, &lease->kube, err);
     if (r < 0)
         return r;
-    r = start_thread(lease);
+    r = kw_worker_start(&lease->worker, "kube-lease", run, lease);
     if (r < 0)
         return kw_err_set(err, r, "lease: thread: %s", kw_errno_text(r));
     *ret = KW_TAKE_PTR(lease);
@@ -455,20 +422,17 @@ void kw_kube_lease_stop(struct kw_kube_lease **lease)
 {
     if (*lease == NULL)
         return;
-    (void)pthread_mutex_lock(&(*lease)->mutex);
-    atomic_store(&(*lease)->stop, true);
-    (void)pthread_cond_broadcast(&(*lease)->wake);
-    (void)pthread_mutex_unlock(&(*lease)->mutex);
+    kw_worker_stop(&(*lease)->worker);
     kw_http_client_interrupt(kw_kube_http((*lease)->kube));
-    (void)pthread_join((*lease)->thread, NULL);
+    kw_worker_join(&(*lease)->worker);
     free_lease(lease);
 }
 
 void kw_kube_lease_status(struct kw_kube_lease *lease, struct kw_kube_lease_status *ret)
 {
-    (void)pthread_mutex_lock(&lease->mutex);
+    (void)pthread_mutex_lock(&lease->worker.mutex);
     *ret = lease->status;
-    (void)pthread_mutex_unlock(&lease->mutex);
+    (void)pthread_mutex_unlock(&lease->worker.mutex);
     ret->held = kw_kube_lease_held(lease);
 }
 

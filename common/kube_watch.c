@@ -23,9 +23,6 @@
  * One thread per watch; the owner's free interrupts the request in progress and any wait.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +31,7 @@
 #include "common/clock.h"
 #include "common/http_client.h"
 #include "common/kube_impl.h"
+#include "common/worker.h"
 
 /* The server sends a bookmark each minute; half as much again for a busy one. */
 #define IDLE_MS          90000
@@ -59,10 +57,7 @@ struct kw_kube_watch {
     kw_kube_watch_fn fn;
     void *user;
 
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t wake;
-    atomic_bool stop;
+    struct kw_worker worker;
 
     /* of the thread */
     char *version;
@@ -96,7 +91,7 @@ static bool on_item(void *user, const char *json, size_t len)
     struct kw_kube_watch *watch = user;
 
     tell(watch, KW_KUBE_ADDED, json, len);
-    return !atomic_load(&watch->stop);
+    return !kw_worker_stopped(&watch->worker);
 }
 
 static void on_restart(void *user)
@@ -151,14 +146,14 @@ static int on_line(void *user, const char *bytes, size_t len)
     watch->events++;
     if (line.type != KW_KUBE_LINE_BOOKMARK)
         tell(watch, events[line.type], line.object, line.object_len);
-    return atomic_load(&watch->stop) ? -ECANCELED : 0;
+    return kw_worker_stopped(&watch->worker) ? -ECANCELED : 0;
 }
 
 static bool on_bytes(void *user, unsigned status, const char *bytes, size_t len)
 {
     struct kw_kube_watch *watch = user;
 
-    if (atomic_load(&watch->stop))
+    if (kw_worker_stopped(&watch->worker))
         return false;
     if (status != 200) /* a Status object, read when it is complete */
         return watch->refusal.len + len <= MAX_REFUSAL_BYTES &&
@@ -228,18 +223,6 @@ static int stream(struct kw_kube_watch *watch, struct kw_err *err)
 
 /* ---- the thread ---- */
 
-static void wait_ms(struct kw_kube_watch *watch, uint32_t ms)
-{
-    uint64_t until = kw_now_ns() + ms * KW_NS_PER_MS;
-    struct timespec ts = {.tv_sec = (time_t)(until / KW_NS_PER_S),
-                          .tv_nsec = (long)(until % KW_NS_PER_S)};
-
-    (void)pthread_mutex_lock(&watch->mutex);
-    while (!atomic_load(&watch->stop) && kw_now_ns() < until)
-        (void)pthread_cond_timedwait(&watch->wake, &watch->mutex, &ts);
-    (void)pthread_mutex_unlock(&watch->mutex);
-}
-
 static bool on_probe(void *user, const char *json, size_t len)
 {
     (void)user;
@@ -302,17 +285,18 @@ static void *run(void *user)
 {
     struct kw_kube_watch *watch = user;
 
-    while (!atomic_load(&watch->stop)) {
+    while (!kw_worker_stopped(&watch->worker)) {
         struct kw_err err = {0};
         int r = step(watch, &err);
-        if (atomic_load(&watch->stop))
+        if (kw_worker_stopped(&watch->worker))
             break;
         if (r < 0 && r != -EAGAIN) {
             watch->down = true;
             tell(watch, KW_KUBE_DOWN, err.text, strlen(err.text));
         }
         if (r < 0)
-            wait_ms(watch, kw_backoff_next_ms(&watch->backoff, kw_random_u32()));
+            kw_worker_wait_ns(&watch->worker,
+                              kw_backoff_next_ms(&watch->backoff, kw_random_u32()) * KW_NS_PER_MS);
     }
     return NULL;
 }
@@ -322,8 +306,7 @@ static void release(struct kw_kube_watch **watch)
     if (*watch == NULL)
         return;
     kw_kube_free(&(*watch)->kube);
-    (void)pthread_mutex_destroy(&(*watch)->mutex);
-    (void)pthread_cond_destroy(&(*watch)->wake);
+    kw_worker_destroy(&(*watch)->worker);
     kw_kube_lines_free(&(*watch)->lines);
     kw_buf_free(&(*watch)->refusal);
     free((*watch)->version);
@@ -333,43 +316,15 @@ static void release(struct kw_kube_watch **watch)
     *watch = NULL;
 }
 
-static struct kw_kube_watch *allocate(void)
-{
-    struct kw_kube_watch *watch = calloc(1, sizeof(*watch));
-    pthread_condattr_t attributes;
-
-    if (watch == NULL)
-        return NULL;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_mutex_init(&watch->mutex, NULL);
-    (void)pthread_cond_init(&watch->wake, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-    return watch;
-}
-
-/* Signals belong to the owner's loop, so the thread starts with all of them blocked. */
-static int start_thread(struct kw_kube_watch *watch)
-{
-    sigset_t all, before;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&watch->thread, NULL, run, watch);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r == 0)
-        (void)pthread_setname_np(watch->thread, "kube-watch");
-    return -r;
-}
-
 int kw_kube_watch_start_with(const struct kw_kube_conf *conf, const char *path, const char *query,
                              const struct kw_kube_watch_times *times, kw_kube_watch_fn fn,
                              void *user, struct kw_kube_watch **ret, struct kw_err *err)
 {
-    kw_cleanup(release) struct kw_kube_watch *watch = allocate();
+    kw_cleanup(release) struct kw_kube_watch *watch = calloc(1, sizeof(*watch));
 
     if (watch == NULL)
         return kw_err_set(err, -ENOMEM, "watch: out of memory");
+    kw_worker_init(&watch->worker);
     watch->path = strdup(path);
     watch->query = strdup(query != NULL ? query : "");
     if (watch->path == NULL || watch->query == NULL)
@@ -382,7 +337,7 @@ int kw_kube_watch_start_with(const struct kw_kube_conf *conf, const char *path, 
     int r = kw_kube_new(conf, &watch->kube, err);
     if (r < 0)
         return r;
-    r = start_thread(watch);
+    r = kw_worker_start(&watch->worker, "kube-watch", run, watch);
     if (r < 0)
         return kw_err_set(err, r, "watch: thread: %s", kw_errno_text(r));
     *ret = KW_TAKE_PTR(watch);
@@ -406,11 +361,8 @@ void kw_kube_watch_free(struct kw_kube_watch **watch)
 {
     if (*watch == NULL)
         return;
-    (void)pthread_mutex_lock(&(*watch)->mutex);
-    atomic_store(&(*watch)->stop, true);
-    (void)pthread_cond_broadcast(&(*watch)->wake);
-    (void)pthread_mutex_unlock(&(*watch)->mutex);
+    kw_worker_stop(&(*watch)->worker);
     kw_http_client_interrupt(kw_kube_http((*watch)->kube));
-    (void)pthread_join((*watch)->thread, NULL);
+    kw_worker_join(&(*watch)->worker);
     release(watch);
 }

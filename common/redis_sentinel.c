@@ -110,7 +110,8 @@ static int ask_one(const struct kw_redis_sentinels *sentinels, const struct kw_r
     kw_redis_link_close(link);
     if (r < 0)
         return r;
-    r = kw_redis_sentinel_address(&replies.items[0], ret, &cause);
+    r = replies.items != NULL ? kw_redis_sentinel_address(replies.items, ret, &cause)
+                              : not_an_address(&cause);
     return r < 0 ? kw_err_set(err, r, "%s: %s", link->label, cause.text) : 0;
 }
 

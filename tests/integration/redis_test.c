@@ -19,16 +19,6 @@
 
 #define ACL_RULE "user kwatt on >s3cret-%s ~kwatt:* +@all"
 
-static struct kw_redis *client(const struct kw_redis_conf *conf)
-{
-    struct kw_redis *redis = NULL;
-    struct kw_err err = {0};
-
-    if (kw_redis_new(conf, &redis, &err) != 0)
-        fail_msg("%s", err.text);
-    return redis;
-}
-
 static void exec_ok(struct kw_redis *redis, struct kw_redis_replies *replies)
 {
     struct kw_err err = {0};
@@ -58,7 +48,7 @@ static void replies_over_a_unix_socket(void **state)
     struct kwt_redis_server *server = *state;
     kwt_redis_start(server, NULL);
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.access.url = server->socket_url});
+        kwt_redis_client(&(struct kw_redis_conf){.access.url = server->socket_url});
     kw_cleanup(kw_redis_replies_free) struct kw_redis_replies replies = {0};
     const char *binary[] = {"SET", "kwatt:bin", "a\0\r\nb"};
     const size_t lens[] = {3, 9, 5};
@@ -104,9 +94,9 @@ static void database_and_name(void **state)
     kwt_redis_start(server, NULL);
     (void)snprintf(url, sizeof(url), "%s/7", server->tcp_url);
     kw_cleanup(kw_redis_free) struct kw_redis *seven =
-        client(&(struct kw_redis_conf){.access.url = url});
+        kwt_redis_client(&(struct kw_redis_conf){.access.url = url});
     kw_cleanup(kw_redis_free) struct kw_redis *zero =
-        client(&(struct kw_redis_conf){.access.url = server->socket_url});
+        kwt_redis_client(&(struct kw_redis_conf){.access.url = server->socket_url});
     kw_cleanup(kw_redis_replies_free) struct kw_redis_replies replies = {0};
     struct kw_err err = {0};
 
@@ -118,7 +108,7 @@ static void database_and_name(void **state)
     assert_int_equal(replies.items[0].type, KW_REDIS_NIL);
     (void)snprintf(url, sizeof(url), "%s/99", server->tcp_url);
     kw_cleanup(kw_redis_free) struct kw_redis *none =
-        client(&(struct kw_redis_conf){.access.url = url});
+        kwt_redis_client(&(struct kw_redis_conf){.access.url = url});
     kw_redis_queue_texts(none, "PING", NULL);
     assert_int_equal(kw_redis_exec(none, NULL, &err), -EACCES);
     assert_non_null(strstr(err.text, "SELECT 99"));
@@ -132,7 +122,7 @@ static void acl_user_and_password_file(void **state)
     (void)snprintf(rule, sizeof(rule), ACL_RULE, "one");
     kwt_redis_start(server, rule);
     (void)snprintf(password_file, sizeof(password_file), "%s/password", server->dir);
-    kw_cleanup(kw_redis_free) struct kw_redis *redis = client(&(struct kw_redis_conf){
+    kw_cleanup(kw_redis_free) struct kw_redis *redis = kwt_redis_client(&(struct kw_redis_conf){
         .access = {.url = server->tcp_url, .user = "kwatt", .password_file = password_file}});
 
     kw_redis_queue_texts(redis, "PING", NULL);
@@ -165,7 +155,7 @@ static void acl_user_and_password_file(void **state)
     exec_ok(redis, NULL);
 
     kw_cleanup(kw_redis_free) struct kw_redis *nobody =
-        client(&(struct kw_redis_conf){.access.url = server->tcp_url});
+        kwt_redis_client(&(struct kw_redis_conf){.access.url = server->tcp_url});
     kw_redis_queue_texts(nobody, "PING", NULL);
     assert_int_equal(kw_redis_exec(nobody, NULL, &err), -EREMOTEIO);
     assert_non_null(strstr(err.text, "NOAUTH"));
@@ -178,7 +168,7 @@ static void killed_and_back(void **state)
     int again = 0;
     kwt_redis_start(server, NULL);
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.access.url = server->tcp_url});
+        kwt_redis_client(&(struct kw_redis_conf){.access.url = server->tcp_url});
 
     kw_redis_queue_texts(redis, "PING", NULL);
     exec_ok(redis, NULL);
@@ -217,8 +207,8 @@ static void killed_in_the_middle_of_a_pipeline(void **state)
     struct kwt_redis_server *server = *state;
     struct kw_err err = {0};
     kwt_redis_start(server, NULL);
-    kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.access.url = server->socket_url, .timeout_ms = 60000});
+    kw_cleanup(kw_redis_free) struct kw_redis *redis = kwt_redis_client(
+        &(struct kw_redis_conf){.access.url = server->socket_url, .timeout_ms = 60000});
 
     /* replies of the first commands are on their way while the server sleeps and is killed */
     for (int i = 0; i < 100; i++)
@@ -248,7 +238,7 @@ static void stalled_server_times_out(void **state)
     struct kw_err err = {0};
     kwt_redis_start(server, NULL);
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.access.url = server->tcp_url, .timeout_ms = 300});
+        kwt_redis_client(&(struct kw_redis_conf){.access.url = server->tcp_url, .timeout_ms = 300});
     kw_cleanup(kw_redis_replies_free) struct kw_redis_replies replies = {0};
 
     kw_redis_queue_texts(redis, "SET", "kwatt:x", "stale", NULL);
@@ -273,8 +263,8 @@ static void large_pipeline_does_not_deadlock(void **state)
     enum { N = 3000, VALUE = 8192 };
     kw_cleanup_free char *value = malloc(VALUE + 1);
     kwt_redis_start(server, NULL);
-    kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.access.url = server->socket_url, .timeout_ms = 60000});
+    kw_cleanup(kw_redis_free) struct kw_redis *redis = kwt_redis_client(
+        &(struct kw_redis_conf){.access.url = server->socket_url, .timeout_ms = 60000});
     kw_cleanup(kw_redis_replies_free) struct kw_redis_replies replies = {0};
 
     memset(value, 'v', VALUE);
@@ -292,9 +282,9 @@ static void closed_while_idle_is_no_failure(void **state)
     struct kwt_redis_server *server = *state;
     kwt_redis_start(server, NULL);
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.access.url = server->socket_url});
+        kwt_redis_client(&(struct kw_redis_conf){.access.url = server->socket_url});
     kw_cleanup(kw_redis_free) struct kw_redis *other =
-        client(&(struct kw_redis_conf){.access.url = server->socket_url});
+        kwt_redis_client(&(struct kw_redis_conf){.access.url = server->socket_url});
 
     kw_redis_queue_texts(redis, "PING", NULL);
     exec_ok(redis, NULL);

@@ -81,16 +81,6 @@ static void serve(struct fixture *f, const char *cert, const char *rest, const c
     kwt_redis_start(&f->server, user_rule);
 }
 
-static struct kw_redis *client(const struct kw_redis_conf *conf)
-{
-    struct kw_redis *redis = NULL;
-    struct kw_err err = {0};
-
-    if (kw_redis_new(conf, &redis, &err) != 0)
-        fail_msg("%s", err.text);
-    return redis;
-}
-
 static int ping(struct kw_redis *redis, struct kw_err *err)
 {
     *err = (struct kw_err){0};
@@ -141,7 +131,7 @@ static void every_version(void **state)
         char rest[128];
         (void)snprintf(rest, sizeof(rest), "tls-auth-clients no\n%s", protocols[i]);
         serve(f, "server", rest, NULL);
-        kw_cleanup(kw_redis_free) struct kw_redis *redis = client(&(struct kw_redis_conf){
+        kw_cleanup(kw_redis_free) struct kw_redis *redis = kwt_redis_client(&(struct kw_redis_conf){
             .access = {.url = f->url, .ca_file = f->ca}, .timeout_ms = 60000});
         assert_string_equal(kw_redis_name(redis), f->url);
         ping_ok(redis);
@@ -161,13 +151,13 @@ static void a_database_user_and_password(void **state)
 
     serve(f, "server", "tls-auth-clients no", "user kwatt on >" SECRET " ~* +@all");
     (void)snprintf(url, sizeof(url), "rediss://kwatt@localhost:%u/3", f->tls_port);
-    kw_cleanup(kw_redis_free) struct kw_redis *redis = client(&(struct kw_redis_conf){
+    kw_cleanup(kw_redis_free) struct kw_redis *redis = kwt_redis_client(&(struct kw_redis_conf){
         .access = {.url = url, .ca_file = f->ca, .password_file = f->password}});
     ping_ok(redis);
 
     assert_int_equal(kw_file_write_atomic(f->password, SECRET "-old", strlen(SECRET "-old"), 0600),
                      0);
-    kw_cleanup(kw_redis_free) struct kw_redis *wrong = client(&(struct kw_redis_conf){
+    kw_cleanup(kw_redis_free) struct kw_redis *wrong = kwt_redis_client(&(struct kw_redis_conf){
         .access = {.url = url, .ca_file = f->ca, .password_file = f->password}});
     assert_int_equal(ping(wrong, &err), -EACCES);
     assert_null(strstr(err.text, SECRET));
@@ -181,13 +171,13 @@ static void client_certificates(void **state)
 
     serve(f, "server", "tls-auth-clients yes", NULL);
     kw_cleanup(kw_redis_free) struct kw_redis *with =
-        client(&(struct kw_redis_conf){.access = {.url = f->url,
-                                                  .ca_file = f->ca,
-                                                  .cert_file = f->client_cert,
-                                                  .key_file = f->client_key}});
+        kwt_redis_client(&(struct kw_redis_conf){.access = {.url = f->url,
+                                                            .ca_file = f->ca,
+                                                            .cert_file = f->client_cert,
+                                                            .key_file = f->client_key}});
     ping_ok(with);
     kw_cleanup(kw_redis_free) struct kw_redis *without =
-        client(&(struct kw_redis_conf){.access = {.url = f->url, .ca_file = f->ca}});
+        kwt_redis_client(&(struct kw_redis_conf){.access = {.url = f->url, .ca_file = f->ca}});
     assert_true(ping(without, &err) < 0);
     assert_non_null(strstr(err.text, f->url));
     /* TLS 1.3 tells it after the handshake, in the place of the first reply */
@@ -230,7 +220,7 @@ static void files_of_no_use(void **state)
     for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
         struct kw_redis_conf conf = {.access = rows[i].access};
         conf.access.url = f->url;
-        kw_cleanup(kw_redis_free) struct kw_redis *redis = client(&conf);
+        kw_cleanup(kw_redis_free) struct kw_redis *redis = kwt_redis_client(&conf);
         assert_true(ping(redis, &err) < 0);
         if (strstr(err.text, rows[i].file) == NULL || strstr(err.text, rows[i].text) == NULL ||
             strstr(err.text, f->url) == NULL)
@@ -258,7 +248,7 @@ static void servers_that_are_not_accepted(void **state)
     for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
         struct kw_err err;
         serve(f, rows[i].cert, "tls-auth-clients no", NULL);
-        kw_cleanup(kw_redis_free) struct kw_redis *redis = client(&(struct kw_redis_conf){
+        kw_cleanup(kw_redis_free) struct kw_redis *redis = kwt_redis_client(&(struct kw_redis_conf){
             .access = {.url = f->url, .ca_file = rows[i].ca, .server_name = rows[i].name}});
         int r = ping(redis, &err);
         if (rows[i].text == NULL ? r != 0 : r != -EPROTO)
@@ -277,15 +267,15 @@ static void the_wrong_port(void **state)
 
     serve(f, "server", "tls-auth-clients no", "user kwatt on >" SECRET " ~* +@all");
     (void)snprintf(url, sizeof(url), "redis://kwatt@127.0.0.1:%u", f->tls_port);
-    kw_cleanup(kw_redis_free) struct kw_redis *plain =
-        client(&(struct kw_redis_conf){.access = {.url = url, .password_file = f->password}});
+    kw_cleanup(kw_redis_free) struct kw_redis *plain = kwt_redis_client(
+        &(struct kw_redis_conf){.access = {.url = url, .password_file = f->password}});
     assert_true(ping(plain, &err) < 0);
     assert_null(strstr(err.text, SECRET));
     if (strstr(err.text, "rediss://") == NULL)
         fail_msg("%s", err.text);
 
     (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%u", f->server.port);
-    kw_cleanup(kw_redis_free) struct kw_redis *tls = client(&(struct kw_redis_conf){
+    kw_cleanup(kw_redis_free) struct kw_redis *tls = kwt_redis_client(&(struct kw_redis_conf){
         .access = {.url = url, .ca_file = f->ca}, .connect_timeout_ms = 300});
     int r = ping(tls, &err);
     /* Redis waits for the end of what it takes for a line, unless the greeting held one by chance
@@ -305,7 +295,7 @@ static void renewed_certificates_are_used(void **state)
     assert_int_equal(link(f->ca, ca), 0);
     serve(f, "server", "tls-auth-clients no", NULL);
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.access = {.url = f->url, .ca_file = ca}});
+        kwt_redis_client(&(struct kw_redis_conf){.access = {.url = f->url, .ca_file = ca}});
     ping_ok(redis);
     serve(f, "stranger", "tls-auth-clients no", NULL);
     assert_int_equal(ping(redis, &err), -EPROTO);
@@ -321,14 +311,14 @@ static void killed_and_back(void **state)
 
     serve(f, "server", "tls-auth-clients no", NULL);
     kw_cleanup(kw_redis_free) struct kw_redis *redis =
-        client(&(struct kw_redis_conf){.access = {.url = f->url, .ca_file = f->ca}});
+        kwt_redis_client(&(struct kw_redis_conf){.access = {.url = f->url, .ca_file = f->ca}});
     ping_ok(redis);
     kwt_redis_kill(&f->server);
     assert_int_equal(ping(redis, &err), -ECONNREFUSED);
     serve(f, "server", "tls-auth-clients no", NULL);
     ping_ok(redis);
     assert_int_equal(kill(f->server.pid, SIGSTOP), 0);
-    kw_cleanup(kw_redis_free) struct kw_redis *hasty = client(&(struct kw_redis_conf){
+    kw_cleanup(kw_redis_free) struct kw_redis *hasty = kwt_redis_client(&(struct kw_redis_conf){
         .access = {.url = f->url, .ca_file = f->ca}, .connect_timeout_ms = 100});
     assert_int_equal(ping(hasty, &err), -ETIMEDOUT);
     assert_non_null(strstr(err.text, "TLS"));
@@ -347,9 +337,9 @@ static void records_in_parts(void **state)
     (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%u", relay.port);
     {
         kw_cleanup(kw_redis_free) struct kw_redis *redis =
-            client(&(struct kw_redis_conf){.access = {.url = url, .ca_file = f->ca},
-                                           .connect_timeout_ms = 60000,
-                                           .timeout_ms = 60000});
+            kwt_redis_client(&(struct kw_redis_conf){.access = {.url = url, .ca_file = f->ca},
+                                                     .connect_timeout_ms = 60000,
+                                                     .timeout_ms = 60000});
         ping_ok(redis);
         ping_ok(redis);
         assert_int_equal(kw_redis_connections(redis), 1);
@@ -380,7 +370,7 @@ static void stalled_and_cut_handshakes(void **state)
         char url[64];
         kwt_relay_start(&relay, f->tls_port);
         (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%u", relay.port);
-        kw_cleanup(kw_redis_free) struct kw_redis *redis = client(&(struct kw_redis_conf){
+        kw_cleanup(kw_redis_free) struct kw_redis *redis = kwt_redis_client(&(struct kw_redis_conf){
             .access = {.url = url, .ca_file = f->ca},
             .connect_timeout_ms = rows[i].want == -ETIMEDOUT ? 300 : 60000});
         uint64_t begin_ns = kw_now_ns();

@@ -18,6 +18,7 @@
 
 #include "common/backoff.h"
 #include "common/cleanup.h"
+#include "common/redis.h"
 #include "tests/support/cmocka.h"
 
 #define REDIS_SERVER "/usr/bin/redis-server"
@@ -136,4 +137,14 @@ void kwt_redis_done(struct kwt_redis_server *server)
     if (server->dir[0] != '\0')
         (void)nftw(server->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     server->dir[0] = '\0';
+}
+
+struct kw_redis *kwt_redis_client(const struct kw_redis_conf *conf)
+{
+    struct kw_redis *redis = NULL;
+    struct kw_err err = {0};
+
+    if (kw_redis_new(conf, &redis, &err) != 0)
+        fail_msg("%s", err.text);
+    return redis;
 }

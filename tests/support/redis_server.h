@@ -38,3 +38,9 @@ void kwt_redis_kill(struct kwt_redis_server *server);
 
 /** Kills and removes the folder. */
 void kwt_redis_done(struct kwt_redis_server *server);
+
+struct kw_redis;
+struct kw_redis_conf;
+
+/** kw_redis_new that fails the test where it fails. */
+struct kw_redis *kwt_redis_client(const struct kw_redis_conf *conf);
