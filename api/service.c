@@ -6,7 +6,7 @@
 
 #include "api/codec.h"
 
-static void read_port(struct kw_reader *reader, const json_t *spec, uint16_t *ret)
+static void read_port(struct kw_reader *reader, const json_t *spec, struct kw_service *ret)
 {
     const json_t *ports = kw_get(reader, spec, "ports", JSON_ARRAY, KW_OPTIONAL);
     size_t n = json_array_size(ports);
@@ -25,9 +25,11 @@ static void read_port(struct kw_reader *reader, const json_t *spec, uint16_t *re
         kw_get_u64(reader, port, "port", KW_REQUIRED, &number);
         if (reader->rc == 0 && (number == 0 || number > UINT16_MAX))
             kw_reader_fail(reader, -EBADMSG, "port");
-        named = strcmp(name, "http") == 0;
-        if (reader->rc == 0 && (i == 0 || named))
-            *ret = (uint16_t)number;
+        named = strcmp(name, "http") == 0 || strcmp(name, "https") == 0;
+        if (reader->rc == 0 && (i == 0 || named)) {
+            ret->port = (uint16_t)number;
+            ret->https = strcmp(name, "https") == 0;
+        }
     }
 }
 
@@ -51,7 +53,7 @@ int kw_service_decode(const char *json, size_t len, struct kw_service *ret, cons
                     sizeof(service.namespace_));
         kw_get_text(&reader, spec, "clusterIP", KW_OPTIONAL, service.cluster_ip,
                     sizeof(service.cluster_ip));
-        read_port(&reader, spec, &service.port);
+        read_port(&reader, spec, &service);
     }
     json_decref(root);
     if (!is_numeric(service.cluster_ip)) /* "None" of a headless Service */

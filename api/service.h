@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,7 +18,8 @@
 struct kw_service {
     char name[KW_SERVICE_NAME_MAX + 1], namespace_[KW_SERVICE_NAME_MAX + 1];
     char cluster_ip[KW_SERVICE_IP_MAX + 1]; /**< "" where it is headless or has none */
-    uint16_t port;                          /**< the one named "http", else the first; 0: none */
+    uint16_t port; /**< the one named "http" or "https", else the first; 0: none */
+    bool https;    /**< it is named "https" */
 };
 
 /**

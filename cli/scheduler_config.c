@@ -19,6 +19,7 @@
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/http_client.h"
+#include "common/http_rows.h"
 #include "common/kube.h"
 
 /** A check is a matter of seconds, over whatever network the operator sits in. */
@@ -29,11 +30,12 @@ struct settings {
     char *extender_url, *kubeconfig, *context, *namespace, *scheduler_name, *scheduler_kubeconfig;
     uint64_t weight, http_timeout_ns;
     bool filter, check;
+    struct kw_http_client_tls tls;
 };
 
-/** The extender's address, and where it is from. */
+/** The extender's address, where it is from, and the name in its certificate. */
 struct place {
-    char url[URL_MAX], from[URL_MAX];
+    char url[URL_MAX], from[URL_MAX], name[URL_MAX];
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -75,16 +77,17 @@ static const struct kw_conf_option rows[] = {
      .def = "false",
      .group = "Extender",
      .help = "ask the extender there for a score first, and fail where it does not answer"},
-    {.flag = "weight",
-     .type = KW_CONF_U64,
-     .offset = AT(weight),
-     .def = CLI_SCHEDULER_WEIGHT,
-     .min = 1,
-     .max = 100,
-     .metavar = "N",
-     .group = "Configuration",
-     .help =
-         "how much kwatt's score counts: N x 100 points of about 1200; 3 to 5 let nodes fill up"},
+    KW_HTTP_CLIENT_TLS_ROWS(struct settings, tls, "Extender", "the extender's"){
+        .flag = "weight",
+        .type = KW_CONF_U64,
+        .offset = AT(weight),
+        .def = CLI_SCHEDULER_WEIGHT,
+        .min = 1,
+        .max = 100,
+        .metavar = "N",
+        .group = "Configuration",
+        .help = "how much kwatt's score counts: N x 100 points of about 1200; 3 to 5 let nodes "
+                "fill up"},
     {.flag = "http-timeout",
      .type = KW_CONF_DURATION_NS,
      .offset = AT(http_timeout_ns),
@@ -128,6 +131,9 @@ static const struct kw_conf_program program = {
         "there.",
     .examples = "  kwatt scheduler-config --extender-url http://127.0.0.1:9890\n"
                 "  kwatt scheduler-config --kubeconfig ~/.kube/config >kwatt.yaml\n"
+                "  kwatt scheduler-config --ca-file /etc/kubernetes/kwatt/ca.crt\n"
+                "      --cert-file /etc/kubernetes/kwatt/tls.crt --key-file "
+                "/etc/kubernetes/kwatt/tls.key\n"
                 "  kwatt scheduler-config --scheduler-name kwatt-scheduler "
                 "--scheduler-kubeconfig=\n",
     .options = rows,
@@ -188,8 +194,9 @@ static int take_service(const struct search *search, struct place *ret, struct k
         return kw_err_set(err, -EINVAL,
                           "Service %s has no cluster address: give --extender-url URL",
                           search->names);
-    (void)snprintf(ret->url, sizeof(ret->url), "http://%s%s%s:%u", v6 ? "[" : "",
-                   service->cluster_ip, v6 ? "]" : "", service->port);
+    (void)snprintf(ret->url, sizeof(ret->url), "%s://%s%s%s:%u", service->https ? "https" : "http",
+                   v6 ? "[" : "", service->cluster_ip, v6 ? "]" : "", service->port);
+    (void)snprintf(ret->name, sizeof(ret->name), "%s.%s.svc", service->name, service->namespace_);
     (void)snprintf(ret->from, sizeof(ret->from),
                    "Service %.200s. An address, since kube-scheduler cannot resolve its name.",
                    search->names);
@@ -230,8 +237,6 @@ static int take_url(const char *url, struct place *ret, struct kw_err *err)
     size_t len = strlen(url);
     int rc = kw_http_client_new(&conf, &client, err);
 
-    if (rc == 0 && strncasecmp(url, "https:", 6) == 0)
-        rc = kw_err_set(err, -EINVAL, "kwatt-extender serves plain HTTP: http://HOST:PORT");
     if (rc == 0 && !is_plain(url))
         rc = kw_err_set(err, -EINVAL, "it holds a character that YAML would trip over");
     if (rc < 0) {
@@ -249,13 +254,18 @@ static int take_url(const char *url, struct place *ret, struct kw_err *err)
 }
 
 /** Asks for the score of one node that nobody has, as the scheduler would. */
-static int check_extender(const char *url, struct kw_err *err)
+static int check_extender(const char *url, const struct kw_http_client_tls *tls, struct kw_err *err)
 {
     static const char body[] =
         "{\"Pod\":{\"metadata\":{\"name\":\"kwatt-check\",\"namespace\":\"default\"}},"
         "\"Nodes\":null,\"NodeNames\":[\"kwatt-check\"]}";
-    const struct kw_http_client_conf conf = {
-        .base_url = url, .connect_timeout_ms = CHECK_TIMEOUT_MS, .timeout_ms = CHECK_TIMEOUT_MS};
+    const struct kw_http_client_conf conf = {.base_url = url,
+                                             .ca_file = tls->ca_file,
+                                             .cert_file = tls->cert_file,
+                                             .key_file = tls->key_file,
+                                             .server_name = tls->server_name,
+                                             .connect_timeout_ms = CHECK_TIMEOUT_MS,
+                                             .timeout_ms = CHECK_TIMEOUT_MS};
     const struct kw_http_call call = {.method = "POST",
                                       .path = "/prioritize",
                                       .content_type = "application/json",
@@ -277,10 +287,42 @@ static int check_extender(const char *url, struct kw_err *err)
     return 0;
 }
 
+/** Whether the settings of HTTPS suit the address; completes them. */
+static int settle_tls(struct kw_http_client_tls *tls, struct place *place, struct kw_err *err)
+{
+    const char *const texts[] = {tls->ca_file, tls->cert_file, tls->key_file, tls->server_name};
+    bool any = false;
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(texts); i++) {
+        any = any || texts[i] != NULL;
+        if (texts[i] != NULL && !is_plain(texts[i]))
+            return kw_err_set(
+                err, -EINVAL,
+                "--ca-file, --cert-file, --key-file, --server-name: plain names only");
+    }
+    if (strncasecmp(place->url, "https:", 6) != 0)
+        return any ? kw_err_set(err, -EINVAL,
+                                "%s is no HTTPS, so --ca-file, --cert-file, --key-file and "
+                                "--server-name are of no use",
+                                place->url)
+                   : 0;
+    if ((tls->cert_file == NULL) != (tls->key_file == NULL))
+        return kw_err_set(err, -EINVAL, "--cert-file and --key-file are of use only together");
+    if (tls->ca_file == NULL)
+        return kw_err_set(err, -EINVAL,
+                          "HTTPS needs --ca-file, for without one kube-scheduler verifies nothing; "
+                          "and --cert-file and --key-file where a client certificate is asked for. "
+                          "`helm get notes` tells how to get them");
+    if (tls->server_name == NULL && place->name[0] != '\0')
+        tls->server_name = place->name;
+    return 1;
+}
+
 static int make(const struct cli_io *io, const struct settings *settings, struct kw_buf *out,
                 struct kw_err *err)
 {
     struct place place = {0};
+    struct kw_http_client_tls tls = settings->tls;
     char timeout[32];
     struct cli_scheduler_facts facts = {.url = place.url,
                                         .from = place.from,
@@ -301,8 +343,12 @@ static int make(const struct cli_io *io, const struct settings *settings, struct
                           "--scheduler-name, --scheduler-kubeconfig: plain names only");
     rc = settings->extender_url != NULL ? take_url(settings->extender_url, &place, err)
                                         : find_service(io, settings, &place, err);
-    if (rc == 0 && settings->check)
-        rc = check_extender(place.url, err);
+    if (rc == 0)
+        rc = settle_tls(&tls, &place, err);
+    if (rc > 0)
+        facts.tls = &tls;
+    if (rc >= 0 && settings->check)
+        rc = check_extender(place.url, &tls, err);
     if (rc < 0)
         return rc;
     (void)snprintf(timeout, sizeof(timeout), "%llums",

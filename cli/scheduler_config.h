@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "common/buf.h"
+#include "common/http_client.h"
 
 /**
  * How loud kwatt is among the scheduler's own plugins. Its score of 0..10 counts weight x 10
@@ -16,8 +17,10 @@
 
 /** What a KubeSchedulerConfiguration is written from. */
 struct cli_scheduler_facts {
-    const char *url;            /**< urlPrefix, without trailing slash */
-    const char *from;           /**< where it is from: a comment */
+    const char *url;  /**< urlPrefix, without trailing slash */
+    const char *from; /**< where it is from: a comment */
+    /** how it is met by HTTPS, files as the scheduler sees them, any NULL or ""; NULL: by HTTP */
+    const struct kw_http_client_tls *tls;
     const char *scheduler_name; /**< of the profile */
     const char *kubeconfig;     /**< of the scheduler; NULL or "": its service account */
     const char *http_timeout;   /**< as Go writes durations */

@@ -6,8 +6,10 @@
  * URL, names) were checked to need no quotes.
  */
 #include <inttypes.h>
+#include <stdbool.h>
 
 #include "cli/scheduler_config.h"
+#include "common/cleanup.h"
 
 static const char head[] =
     "# Configuration for kube-scheduler 1.25 or later, given to it with --config. If you have one\n"
@@ -82,6 +84,33 @@ static const char packing[] =
     "  #      type: MostAllocated\n"
     "  #      resources: [{name: cpu, weight: 1}, {name: memory, weight: 1}]\n";
 
+static const char https[] =
+    "  # The client certificate is read again for new connections, caFile once at the start:\n"
+    "  # restart the scheduler after the authority changed. Without caFile it verifies nothing.\n"
+    "  enableHTTPS: true\n";
+
+static void write_tls(const struct kw_http_client_tls *tls, struct kw_buf *out)
+{
+    const struct {
+        const char *name, *text;
+    } fields[] = {
+        {"serverName", tls->server_name},
+        {"caFile", tls->ca_file},
+        {"certFile", tls->cert_file},
+        {"keyFile", tls->key_file},
+    };
+    bool any = false;
+
+    (void)kw_buf_adds(out, https);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(fields); i++) {
+        if (fields[i].text == NULL || fields[i].text[0] == '\0')
+            continue;
+        (void)kw_buf_addf(out, "%s    %s: %s\n", any ? "" : "  tlsConfig:\n", fields[i].name,
+                          fields[i].text);
+        any = true;
+    }
+}
+
 void cli_scheduler_write(const struct cli_scheduler_facts *facts, struct kw_buf *out)
 {
     (void)kw_buf_adds(out, head);
@@ -91,6 +120,8 @@ void cli_scheduler_write(const struct cli_scheduler_facts *facts, struct kw_buf 
                       "\n# \"extenders\" stands at the top level and serves every profile. Below a "
                       "profile it is an\n# unknown field.\nextenders:\n- # %s\n  urlPrefix: %s\n",
                       facts->from, facts->url);
+    if (facts->tls != NULL)
+        write_tls(facts->tls, out);
     (void)kw_buf_adds(out, facts->filter ? filter_on : filter_off);
     (void)kw_buf_adds(out, prioritize);
     (void)kw_buf_addf(out, "%s  weight: %" PRIu64 "\n", scale, facts->weight);

@@ -12,7 +12,8 @@
 /** On one machine an agent answers in milliseconds; across a cluster in tens of them. */
 #define AGENT_TIMEOUT_MS 2000
 
-int cli_source_agent_new(const char *address, struct kw_http_client **ret, struct kw_err *err)
+int cli_source_agent_new(const char *address, const struct kw_http_client_tls *tls,
+                         struct kw_http_client **ret, struct kw_err *err)
 {
     struct cli_address parsed;
     char url[CLI_ADDRESS_MAX];
@@ -21,6 +22,12 @@ int cli_source_agent_new(const char *address, struct kw_http_client **ret, struc
                                        .timeout_ms = AGENT_TIMEOUT_MS};
     int rc;
 
+    if (tls != NULL) {
+        conf.ca_file = tls->ca_file;
+        conf.cert_file = tls->cert_file;
+        conf.key_file = tls->key_file;
+        conf.server_name = tls->server_name;
+    }
     if (strncmp(address, "http://", 7) != 0 && strncmp(address, "https://", 8) != 0) {
         rc = cli_address_parse(address, &parsed, err);
         if (rc < 0)

@@ -23,6 +23,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/conf.h"
+#include "common/http_rows.h"
 #include "common/redis_rows.h"
 #include "common/version.h"
 
@@ -36,6 +37,7 @@ struct settings {
     bool once, json;
     unsigned sort;
     struct kw_redis_access redis;
+    struct kw_http_client_tls tls;
     char *node, *agent, *state_dir;
     uint64_t interval_ns;
 };
@@ -97,14 +99,15 @@ static const struct kw_conf_option rows[] = {
      .metavar = "URL",
      .group = "Source",
      .help = "agent to ask; default: that of the kwatt up that runs, else " DEFAULT_AGENT},
-    KW_REDIS_ROWS(struct settings, redis, "Source", NULL,
-                  "show what the nodes of a cluster publish there: " KW_REDIS_URL_FORMS){
-        .flag = "node",
-        .type = KW_CONF_STRING,
-        .offset = AT(node),
-        .metavar = "NAME",
-        .group = "Source",
-        .help = "with --redis: the workloads of this node"},
+    KW_HTTP_CLIENT_TLS_ROWS(struct settings, tls, "Source", "the agent's")
+        KW_REDIS_ROWS(struct settings, redis, "Source", NULL,
+                      "show what the nodes of a cluster publish there: " KW_REDIS_URL_FORMS){
+            .flag = "node",
+            .type = KW_CONF_STRING,
+            .offset = AT(node),
+            .metavar = "NAME",
+            .group = "Source",
+            .help = "with --redis: the workloads of this node"},
     {.flag = "state-dir",
      .env = "KWATT_STATE_DIR",
      .type = KW_CONF_STRING,
@@ -177,7 +180,7 @@ static int open_source(struct top *top, struct kw_err *err)
             (void)kw_redis_new(&conf, &top->redis, NULL);
     }
     (void)snprintf(top->agent_name, sizeof(top->agent_name), "%s", agent);
-    rc = cli_source_agent_new(agent, &top->agent, err);
+    rc = cli_source_agent_new(agent, &settings->tls, &top->agent, err);
     return rc;
 }
 

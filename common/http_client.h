@@ -17,6 +17,12 @@
 
 struct kw_http_client;
 
+/** How to meet a server of HTTPS; what an operator chooses (common/http_rows.h). NULL where not
+ * used, and so are empty texts. */
+struct kw_http_client_tls {
+    const char *ca_file, *cert_file, *key_file, *server_name; /**< as in kw_http_client_conf */
+};
+
 /** Texts are copied. NULL where not used. */
 struct kw_http_client_conf {
     const char *base_url; /**< "https://10.0.0.1:6443" or "http://..."; no trailing slash needed */

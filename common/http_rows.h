@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "common/conf.h"
+#include "common/http_client.h"
 #include "common/http_server.h"
 
 /*
@@ -31,6 +32,34 @@
      .metavar = "ADDRESS",                                                       \
      .help = served,                                                             \
      .group = (heading)},
+
+/** The rows of a client, which fill a struct kw_http_client_tls. @param whose "the agent's". */
+#define KW_HTTP_CLIENT_TLS_ROWS(settings, member, heading, whose)                             \
+    {.flag = "ca-file",                                                                       \
+     .type = KW_CONF_STRING,                                                                  \
+     .offset = offsetof(settings, member.ca_file),                                            \
+     .metavar = "FILE",                                                                       \
+     .help = "HTTPS: authorities (PEM) one of which signed " whose " certificate; default: "  \
+             "the system's",                                                                  \
+     .group = (heading)},                                                                     \
+        {.flag = "cert-file",                                                                 \
+         .type = KW_CONF_STRING,                                                              \
+         .offset = offsetof(settings, member.cert_file),                                      \
+         .metavar = "FILE",                                                                   \
+         .help = "HTTPS: client certificate (PEM), where one is asked for",                   \
+         .group = (heading)},                                                                 \
+        {.flag = "key-file",                                                                  \
+         .type = KW_CONF_STRING,                                                              \
+         .offset = offsetof(settings, member.key_file),                                       \
+         .metavar = "FILE",                                                                   \
+         .help = "HTTPS: its private key (PEM)",                                              \
+         .group = (heading)},                                                                 \
+        {.flag = "server-name",                                                               \
+         .type = KW_CONF_STRING,                                                              \
+         .offset = offsetof(settings, member.server_name),                                    \
+         .metavar = "NAME",                                                                   \
+         .help = "HTTPS: name that " whose " certificate must have; default: the URL's host", \
+         .group = (heading)},
 
 /** The rows that fill a struct kw_http_tls_files, named as those of Kubernetes' programs. */
 #define KW_HTTP_TLS_ROWS(settings, member, heading)                                              \

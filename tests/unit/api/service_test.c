@@ -17,6 +17,9 @@ static const struct {
     {"{\"metadata\":{\"name\":\"x\",\"namespace\":\"n\"},\"spec\":{\"clusterIP\":\"fd00::7\","
      "\"ports\":[{\"port\":80},{\"port\":81}]}}",
      0, "fd00::7", 80},
+    {"{\"metadata\":{\"name\":\"x\",\"namespace\":\"n\"},\"spec\":{\"clusterIP\":\"10.0.0.7\","
+     "\"ports\":[{\"port\":80},{\"name\":\"https\",\"port\":9443}]}}",
+     0, "10.0.0.7", 9443},
     {"{\"metadata\":{\"name\":\"x\",\"namespace\":\"n\"},\"spec\":{\"clusterIP\":\"None\"}}", 0, "",
      0},
     {"{\"metadata\":{\"name\":\"x\",\"namespace\":\"n\"},\"spec\":{\"clusterIP\":\"h/@x\"}}", 0, "",
@@ -49,6 +52,7 @@ static void test_rows(void **state)
         assert_string_equal(service.namespace_, "n");
         assert_string_equal(service.cluster_ip, rows[i].address);
         assert_int_equal(service.port, rows[i].port);
+        assert_int_equal(service.https, service.port == 9443);
     }
 }
 

@@ -68,7 +68,6 @@ static void refusals_are_named(void **state)
     } rows[] = {
         {"--extender-url=127.0.0.1:9890", "--extender-url: "},
         {"--extender-url=http://user@host", "without user name"},
-        {"--extender-url=https://host:1", "plain HTTP"},
         {"--extender-url=http://host/{a}", "YAML"},
         {"--extender-url=", "--extender-url"},
         {"--kubeconfig=/nowhere/config", "/nowhere/config"},
@@ -90,6 +89,63 @@ static void refusals_are_named(void **state)
     memset(longest + strlen(longest), 'a', sizeof(longest) - 1 - strlen(longest));
     kw_cleanup_free char *out = NULL, *err = NULL;
     assert_int_equal(run(longest, NULL, &out, &err), 2);
+}
+
+/* Arguments in one text, split at blanks. */
+static int run_words(const char *words, char **ret_out, char **ret_err)
+{
+    char *argv[12] = {"scheduler-config"}, *const none[] = {NULL};
+    kw_cleanup_free char *copy = strdup(words);
+    size_t out_len, err_len;
+    int argc = 1;
+    struct cli_io io = {.out = open_memstream(ret_out, &out_len),
+                        .err = open_memstream(ret_err, &err_len),
+                        .envp = none};
+
+    assert_non_null(copy);
+    for (char *rest = copy, *word; argc < 11 && (word = strsep(&rest, " ")) != NULL;)
+        argv[argc++] = word;
+    int status = cli_scheduler_config(&io, argc, argv);
+    (void)fclose(io.out);
+    (void)fclose(io.err);
+    return status;
+}
+
+static void https_stands_in_the_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words, *has;
+    } rows[] = {
+        {"--extender-url=https://h:1 --ca-file=/a", "\n  urlPrefix: https://h:1\n"},
+        {"--extender-url=https://h:1 --ca-file=/k/ca.crt",
+         "  enableHTTPS: true\n  tlsConfig:\n    caFile: /k/ca.crt\n  #"},
+        {"--extender-url=https://h:1 --ca-file=/a --cert-file=/c --key-file=/k --server-name=n.s",
+         "  tlsConfig:\n    serverName: n.s\n    caFile: /a\n    certFile: /c\n    keyFile: /k\n"},
+    };
+    static const struct {
+        const char *words, *named;
+    } refused[] = {
+        {URL " --ca-file=/a", "is no HTTPS"},
+        {"--extender-url=https://h:1", "HTTPS needs --ca-file"},
+        {"--extender-url=https://h:1 --cert-file=/c", "only together"},
+        {"--extender-url=https://h:1 --server-name=a#b", "plain names"},
+        {"--extender-url=https://127.0.0.1:1 --ca-file=/none/ca.crt --check", "/none/ca.crt"},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        kw_cleanup_free char *out = NULL, *err = NULL;
+        assert_int_equal(run_words(rows[i].words, &out, &err), 0);
+        if (strstr(out, rows[i].has) == NULL)
+            fail_msg("%s: \"%s\" is missing in:\n%s", rows[i].words, rows[i].has, out);
+    }
+    for (size_t i = 0; i < KW_ARRAY_SIZE(refused); i++) {
+        kw_cleanup_free char *out = NULL, *err = NULL;
+        assert_int_not_equal(run_words(refused[i].words, &out, &err), 0);
+        assert_string_equal(out, "");
+        if (strstr(err, refused[i].named) == NULL)
+            fail_msg("%s: \"%s\" is missing in: %s", refused[i].words, refused[i].named, err);
+    }
 }
 
 static void without_a_cluster_it_says_what_to_give(void **state)
@@ -115,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_stand_in_the_text),
         cmocka_unit_test(refusals_are_named),
+        cmocka_unit_test(https_stands_in_the_text),
         cmocka_unit_test(without_a_cluster_it_says_what_to_give),
         cmocka_unit_test(check_asks_there),
     };
