@@ -111,6 +111,8 @@ def schema(build: pathlib.Path) -> dict:
                         **MORE, **POD),
         recommender=closed(enabled=FLAG, replicas=COUNT, leaderElection=closed(enabled=FLAG),
                            podDisruptionBudget=closed(enabled=FLAG, maxUnavailable=SHARE), config=programs["recommender"], **MORE, **POD),
+        tls=closed(enabled=FLAG, clientCertificates=FLAG, validityDays={"type": "integer", "minimum": 1, "maximum": 36500},
+                   **dict.fromkeys(("agent", "extender", "recommender", "client"), closed(existingSecret=NAME))),
         redis=closed(enabled=FLAG, existingSecret=NAME, image=IMAGE,
                      persistence=closed(enabled=FLAG, size={"type": "string", "pattern": SIZE}, storageClass=TEXT,
                                         keepOnUninstall=FLAG),

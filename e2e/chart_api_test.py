@@ -131,6 +131,29 @@ def secret(made: Chart) -> dict[str, str]:
     return {key: base64.b64decode(value).decode() for key, value in item["data"].items()}
 
 
+def certificates_are_kept(made: Chart) -> None:
+    """Over upgrades; but one whose names change is made anew, by the same authority."""
+    def held(component: str) -> dict[str, str]:
+        return json.loads(made.server.kubectl("get", "secret", f"kwatt-{component}-tls", "-n", chart.NAMESPACE, "-o", "json"))["data"]
+
+    def upgrade(**more: object) -> dict[str, dict[str, str]]:
+        made.helm.run("upgrade", chart.RELEASE, chart.CHART, "-n", chart.NAMESPACE, *made.helm.values({"tls.enabled": True, **more}))
+        return {component: held(component) for component in ("authority", "agent", "extender", "recommender", "client")}
+    first = upgrade()
+    check(first["extender"]["ca.crt"] == first["authority"]["tls.crt"], "certificates of another authority")
+    check(upgrade() == first, "an upgrade changed certificates")
+    moved = upgrade(**{"extender.hostPort.enabled": True, "extender.hostPort.hostIP": "127.0.0.2"})
+    check(moved["extender"]["tls.crt"] != first["extender"]["tls.crt"], "the extender's certificate has not its new address")
+    check({**moved, "extender": 0} == {**first, "extender": 0}, "other certificates changed with the extender's")
+    check(moved["extender"]["ca.crt"] == first["extender"]["ca.crt"], "the authority changed")
+    notes = made.helm.run("get", "notes", chart.RELEASE, "-n", chart.NAMESPACE)
+    check("get secret kwatt-client-tls" in notes and "--key-file /etc/kubernetes/kwatt/tls.key" in notes, f"notes without HTTPS:\n{notes}")
+    done = subprocess.run([chart.BUILD / "cli/kwatt", "scheduler-config", "--kubeconfig", made.server.kubeconfig, "--ca-file", "/ca.crt"],
+                          check=False, capture_output=True, text=True)
+    check("urlPrefix: https://" in done.stdout and "serverName: kwatt-extender.kwatt.svc" in done.stdout,
+          f"scheduler-config of an HTTPS Service: {done.stdout}{done.stderr}")
+
+
 def life(made: Chart) -> dict[str, str]:
     """Install, upgrade, roll back, uninstall. Returns what the Secret held."""
     made.helm.run("install", chart.RELEASE, chart.CHART, "-n", chart.NAMESPACE)
@@ -152,6 +175,7 @@ def life(made: Chart) -> dict[str, str]:
                            capture_output=True, text=True)
     address = made.server.kubectl("get", "svc", "kwatt-extender", "-n", chart.NAMESPACE, "-o", "jsonpath={.spec.clusterIP}")
     check(f"urlPrefix: http://{address}:9890\n" in found.stdout, f"scheduler-config finds no Service: {found.stdout}{found.stderr}")
+    certificates_are_kept(made)
     made.helm.run("uninstall", chart.RELEASE, "-n", chart.NAMESPACE)
     # Kubernetes' own controllers, which do not run here, would remove what they made; the chart's objects go at once
     wait_for("everything to go", lambda: not made.left(), 30)

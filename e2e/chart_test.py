@@ -3,6 +3,7 @@
 """The chart without a cluster: helm's own checks, every switch renders, mistakes are named, and nothing that is written down twice
 has drifted apart (schema and programs' options, dashboard and metrics, scheduler configuration and examples).
 """
+import base64
 import json
 import pathlib
 import re
@@ -47,6 +48,9 @@ MISTAKES = [
     ({"recommender.leaderElection.enabled": False}, "recommender.replicas above 1 needs recommender.leaderElection.enabled"),
     ({"recommender.config": {"leaderElection": {"enabled": False}}}, "'enabled' not allowed"),
     ({"monitoring.podMonitor.enabled": True, "monitoring.serviceMonitor.enabled": True}, "choose podMonitor or serviceMonitor"),
+    ({"agent.config": {"tls": {"certFile": "x"}}}, "'tls' not allowed"),
+    ({"tls.enabled": True, "tls.extender.existingSecret": "x"},
+     "existingSecret is given for extender, and not for agent, recommender, client"),
     ({"scheduler.enabled": True, "extender.enabled": False}, "scheduler.enabled needs extender.enabled"),
 ]
 
@@ -158,9 +162,12 @@ def scheduler_configurations_agree(helm: chart.Helm) -> None:
     example = (build.ROOT / "deploy/kube-scheduler/kwatt.yaml").read_text()
     text = printed("--extender-url", "http://127.0.0.1:9890")
     check(example.split("\n", 1)[1] == text, "deploy/kube-scheduler/kwatt.yaml is not what kwatt scheduler-config prints")
-    for case, words in (("scheduler", []), ("scheduler-filter", ["--filter", "--weight", "5"])):
+    tls = ["--server-name", "kwatt-extender.kwatt.svc", "--ca-file", "/etc/kwatt/tls/ca.crt", "--cert-file", "/etc/kwatt/tls/tls.crt",
+           "--key-file", "/etc/kwatt/tls/tls.key"]
+    for case, words in (("scheduler", []), ("scheduler-filter", ["--filter", "--weight", "5"]), ("tls", tls)):
         rendered = helm.rendered(chart.CASES[case], "--show-only", "templates/scheduler.yaml")
-        text = printed("--extender-url", "http://kwatt-extender.kwatt.svc:9890", "--scheduler-name", "kwatt-scheduler", *words)
+        scheme = "https" if words is tls else "http"
+        text = printed("--extender-url", f"{scheme}://kwatt-extender.kwatt.svc:9890", "--scheduler-name", "kwatt-scheduler", *words)
         lines = [line.strip().removeprefix("- ") for line in text.splitlines() if not line.strip().startswith("#")]
         ours = {line.strip().removeprefix("- ") for line in rendered.splitlines()}
         for line in lines:
@@ -169,10 +176,35 @@ def scheduler_configurations_agree(helm: chart.Helm) -> None:
         check(("filterVerb" in rendered) == (case == "scheduler-filter"), "the filter verb stands where it should not")
 
 
+def certificates_are_what_the_programs_take(helm: chart.Helm) -> None:
+    """openssl verifies each that the chart makes, for the name that it is met by and for its purpose; and kwatt serves it."""
+    openssl = need("openssl", "openssl")
+    text = helm.rendered(chart.CASES["tls"], "--show-only", "templates/tls.yaml")
+    files = {}
+    for document in text.split("\n---\n"):
+        name = re.search(r"name: kwatt-(\w+)-tls\n", document)
+        for key, value in re.findall(r"^  ((?:tls|ca)\.\w+): (\S+)$", document, re.M):
+            file = helm.folder / f"{name[1]}-{key}"
+            file.write_bytes(base64.b64decode(value))
+            file.chmod(0o600)
+            files[(name[1], key)] = file
+    for component in ("agent", "extender", "recommender", "client"):
+        check(files[(component, "ca.crt")].read_bytes() == files[("authority", "tls.crt")].read_bytes(), f"{component} has another authority")
+        purpose = "sslclient" if component == "client" else "sslserver"
+        host = [] if component == "client" else ["-verify_hostname", f"kwatt-{component}.kwatt.svc"]
+        call([openssl, "verify", "-purpose", purpose, *host, "-CAfile", files[(component, "ca.crt")], files[(component, "tls.crt")]])
+    call([openssl, "verify", "-verify_ip", "10.0.0.90", "-CAfile", files[("authority", "tls.crt")], files[("extender", "tls.crt")]])
+    done = subprocess.run([chart.BUILD / schema.PROGRAMS["extender"][0], "--listen", "unix:" + str(helm.folder / "s"), "--tls-cert-file",
+                           files[("extender", "tls.crt")], "--tls-private-key-file", files[("agent", "tls.key")]], check=False,
+                          capture_output=True, text=True, timeout=60)
+    check(done.returncode == 1 and "does not belong to certificate" in done.stderr, f"keys are mixed up: {done.stderr}")
+
+
 def main() -> int:
     tests = [schema_is_current, versions_agree, lint, every_switch_renders, mistakes_are_named, programs_take_what_is_rendered,
              an_external_redis_reaches_every_program,
-             dashboard_shows_what_exists, dashboard_asks_what_prometheus_understands, scheduler_configurations_agree]
+             dashboard_shows_what_exists, dashboard_asks_what_prometheus_understands, scheduler_configurations_agree,
+             certificates_are_what_the_programs_take]
     with tempfile.TemporaryDirectory(prefix="kwatt-chart-") as folder:
         try:
             helm = chart.Helm(pathlib.Path(folder))

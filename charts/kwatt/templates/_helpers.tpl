@@ -79,6 +79,9 @@ annotations:
   checksum/config: {{ index . 3 | sha256sum }}
   {{- if and $root.Values.monitoring.annotations (index . 2) }}
   prometheus.io/scrape: "true"
+  {{- if $root.Values.tls.enabled }}
+  prometheus.io/scheme: https
+  {{- end }}
   prometheus.io/port: {{ index . 2 | quote }}
   prometheus.io/path: /metrics
   {{- end }}
@@ -269,6 +272,64 @@ sentinel-password: {{ . | quote }}
 {{- end }}
 {{- end }}
 
+{{/* TLS of our programs. A Secret of (list $ "agent"); also "client", what asks them, and "authority". */}}
+{{- define "kwatt.tlsSecret" -}}
+{{- $own := printf "%s-tls" (include "kwatt.componentName" .) -}}
+{{- $given := get (index . 0).Values.tls (index . 1) -}}
+{{- default $own (get (default dict $given) "existingSecret") }}
+{{- end }}
+{{- define "kwatt.tlsMetadata" -}}
+name: {{ include "kwatt.tlsSecret" . }}
+namespace: {{ (index . 0).Release.Namespace }}
+labels:
+  {{- include "kwatt.labels" . | nindent 2 }}
+{{- end }}
+{{- define "kwatt.scheme" -}}
+{{- ternary "https" "http" .Values.tls.enabled }}
+{{- end }}
+{{- define "kwatt.probeScheme" -}}
+{{- if .Values.tls.enabled }}, scheme: HTTPS{{ end }}
+{{- end }}
+{{/* Name of a program in its certificate: (list $ "agent"). */}}
+{{- define "kwatt.tlsName" -}}
+{{ include "kwatt.componentName" . }}.{{ (index . 0).Release.Namespace }}.svc
+{{- end }}
+{{- define "kwatt.tlsEnv" -}}
+{{- if .Values.tls.enabled }}
+- {name: KWATT_TLS_CERT_FILE, value: /etc/kwatt/tls/tls.crt}
+- {name: KWATT_TLS_PRIVATE_KEY_FILE, value: /etc/kwatt/tls/tls.key}
+{{- if .Values.tls.clientCertificates }}
+- {name: KWATT_CLIENT_CA_FILE, value: /etc/kwatt/tls/ca.crt}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- define "kwatt.tlsMount" -}}
+{{- if .Values.tls.enabled }}
+# the whole folder: single files of it would not follow a change
+- {name: tls, mountPath: /etc/kwatt/tls, readOnly: true}
+{{- end }}
+{{- end }}
+{{- define "kwatt.tlsVolume" -}}
+{{- if (index . 0).Values.tls.enabled }}
+- name: tls
+  secret: {secretName: {{ include "kwatt.tlsSecret" . }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+{{/* How Prometheus asks a program: (list $ "agent"). */}}
+{{- define "kwatt.tlsScrape" -}}
+{{- if (index . 0).Values.tls.enabled }}
+{{- $client := include "kwatt.tlsSecret" (list (index . 0) "client") }}
+scheme: https
+tlsConfig:
+  serverName: {{ include "kwatt.tlsName" . }}
+  ca: {secret: {name: {{ $client }}, key: ca.crt}}
+  {{- if (index . 0).Values.tls.clientCertificates }}
+  cert: {secret: {name: {{ $client }}, key: tls.crt}}
+  keySecret: {name: {{ $client }}, key: tls.key}
+  {{- end }}
+{{- end }}
+{{- end }}
+
 {{/* What each user of the chart's Redis may do; `default` is off. Without passwords: a change of it is a new pod. */}}
 {{- define "kwatt.redisRules" -}}
 agent: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:pods:* -@all +ping +select +zadd +zremrangebyscore +hset +hdel +hkeys +expire"
@@ -291,6 +352,16 @@ probe: "-@all +ping"
 {{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
 {{- fail "monitoring: choose podMonitor or serviceMonitor: with both, every series would come twice" }}
 {{- end }}
+{{- $given := list }}
+{{- $made := list }}
+{{- range $component := list "agent" "extender" "recommender" "client" }}
+{{- if or (eq $component "client") (get $.Values $component).enabled }}
+{{- if (get $.Values.tls $component).existingSecret }}{{ $given = append $given $component }}{{ else }}{{ $made = append $made $component }}{{ end }}
+{{- end }}
+{{- end }}
+{{- if and $.Values.tls.enabled $given $made }}
+{{- fail (printf "tls: existingSecret is given for %s, and not for %s: give all, since one authority has to sign them, or none" (join ", " $given) (join ", " $made)) }}
+{{- end }}
 {{- if and .Values.scheduler.enabled (not .Values.extender.enabled) }}
 {{- fail "scheduler.enabled needs extender.enabled: it is there to ask the extender" }}
 {{- end }}
@@ -306,7 +377,17 @@ leaderElection:
   resourceName: {{ include "kwatt.componentName" (list . "scheduler") }}
   resourceNamespace: {{ .Release.Namespace }}
 extenders:
-- urlPrefix: http://{{ include "kwatt.componentName" (list . "extender") }}.{{ .Release.Namespace }}.svc:{{ .Values.extender.service.port }}
+- urlPrefix: {{ include "kwatt.scheme" . }}://{{ include "kwatt.componentName" (list . "extender") }}.{{ .Release.Namespace }}.svc:{{ .Values.extender.service.port }}
+  {{- if .Values.tls.enabled }}
+  enableHTTPS: true
+  tlsConfig:
+    serverName: {{ include "kwatt.tlsName" (list . "extender") }}
+    caFile: /etc/kwatt/tls/ca.crt
+    {{- if .Values.tls.clientCertificates }}
+    certFile: /etc/kwatt/tls/tls.crt
+    keyFile: /etc/kwatt/tls/tls.key
+    {{- end }}
+  {{- end }}
   {{- if .Values.scheduler.filter }}
   filterVerb: filter
   preemptVerb: preempt
