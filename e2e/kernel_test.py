@@ -1,45 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The agent on the kernel of a fresh Debian: booted in an emulator, with cgroups laid out as systemd does.
+"""The agent on the kernel of a fresh Debian: booted in an emulator (machine.py), with cgroups laid out as systemd does.
 
 It has an ACPI power meter, by the kernel's own driver: what the agent says of the whole machine must be what it shows.
-
-The kernel is the one that this Debian's linux-image-amd64 names (6.1 on Debian 12), taken out of its package without
-installing it, or the file that KWATT_KERNEL names. The machine is emulated in software: needs no KVM and no root. The
-root file system is the agent, its libraries, and busybox. KWATT_QEMU names another emulator.
-
-Everything that the guest says comes over its serial line; what the agent prints is sent as blocks between marks.
 """
-import gzip
 import json
 import os
 import pathlib
-import re
-import shutil
-import stat
-import subprocess
 import sys
-import tempfile
 
 import acpi
-from process import Failure, build, call, check, die_with_parent
+from machine import METER, PRELUDE, blocks, boot, emulator, initrd, kernel
+from process import Failure, build, check
 
 AGENT = pathlib.Path(os.environ.get("KWATT_BUILD_DIR", "build/debug")) / "node-agent" / "kwatt-node-agent"
-BUSYBOX = pathlib.Path("/bin/busybox")
-BOOT_SECONDS = 280  # takes 25 on an idle machine, 45 on a busy one
 BACKENDS = ("ebpf", "ebpf-raw", "cgroup-files")
-METER = "acpi_power_meter"
 METER_MW = 262000
 BURNER = "/system.slice/burner.service"
-# Two virtual CPUs in one thread: with a thread each, the emulator loses code that the kernel patches while tracing starts.
-MACHINE = ["-machine", "q35", "-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", "1024", "-nodefaults",
-           "-display", "none", "-serial", "stdio", "-no-reboot"]
+ZONE = "fixture/class/powercap/intel-rapl:0"
 
-INIT = """#!/bin/busybox sh
-/bin/busybox --install -s /bin
-export PATH=/bin LD_LIBRARY_PATH=/lib
-mount -t devtmpfs dev /dev; mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t tmpfs tmp /tmp
-send() { echo "<<<$1"; shift; "$@" 2>/tmp/log; echo "<<<log"; cat /tmp/log; echo "<<<end"; }
+INIT = PRELUDE + """
 burn() { sh -c 'echo $$ >"$0/cgroup.procs"; while :; do :; done' "$1" & burner=$!; }
 all() {
     send "$1 check" agent --check
@@ -75,115 +55,13 @@ poweroff -f
 """
 
 
-def kernel_package() -> str:
-    """The package that linux-image-amd64 stands for."""
-    for tool in ("apt-cache", "apt-get", "dpkg-deb"):
-        if shutil.which(tool) is None:
-            raise build.Missing(f"no {tool}: the kernel's package cannot be had")
-    text = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True,
-                          check=False).stdout
-    found = re.search(r"Depends: (linux-image-\S+)", text)
-    if found is None:
-        raise build.Missing("no package linux-image-amd64 in apt's lists")
-    return found[1]
-
-
-def kernel() -> tuple[pathlib.Path, pathlib.Path | None]:
-    """The kernel image and its driver of power meters; kept where other tests keep the programs that they build."""
-    if "KWATT_KERNEL" in os.environ:
-        return pathlib.Path(os.environ["KWATT_KERNEL"]), None
-    package = kernel_package()
-    image = build.cache() / "kernel" / package.replace("linux-image", "vmlinuz", 1)
-    module = image.with_name(image.name.replace("vmlinuz", METER, 1) + ".ko")
-    if image.exists() and module.exists():
-        return image, module
-    image.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="kwatt-e2e.") as folder:
-        os.chmod(folder, 0o755)     # apt fetches as a user of its own
-        fetched = subprocess.run(["apt-get", "-q", "download", package], cwd=folder, capture_output=True, text=True,
-                                 check=False)
-        packages = list(pathlib.Path(folder).glob("*.deb"))
-        if fetched.returncode != 0 or not packages:
-            raise build.Missing(f"{package} cannot be fetched: {fetched.stderr.strip().splitlines()[-1:]}")
-        call(["dpkg-deb", "--extract", packages[0], folder])
-        for kept, pattern in ((image, "boot/vmlinuz-*"), (module, f"lib/modules/*/kernel/drivers/hwmon/{METER}.ko")):
-            found = next(pathlib.Path(folder).glob(pattern), None)
-            check(found is not None, f"{package} holds no {pattern}")
-            part = kept.with_name(f"{kept.name}.{os.getpid()}")
-            shutil.copy(found, part)
-            part.rename(kept)
-    return image, module
-
-
-def archive(files: dict[str, bytes | None], executable: set[str]) -> bytes:
-    """A cpio archive (newc), as the kernel takes it for its first root; None makes a folder."""
-    out = bytearray()
-
-    def entry(name: str, mode: int, data: bytes, number: int) -> None:
-        fields = [number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0]
-        out.extend(b"070701" + b"".join(b"%08x" % field for field in fields) + name.encode() + b"\0")
-        out.extend(bytes(-len(out) % 4) + data)
-        out.extend(bytes(-len(out) % 4))
-
-    for number, (name, data) in enumerate(files.items(), 1):
-        if data is None:
-            entry(name, stat.S_IFDIR | 0o755, b"", number)
-        else:
-            mode = 0o755 if name in executable else 0o400 if name.endswith("energy_uj") else 0o644
-            entry(name, stat.S_IFREG | mode, data, number)
-    entry("TRAILER!!!", 0, b"", 0)
-    return bytes(out)
-
-
-def libraries(program: pathlib.Path) -> dict[str, pathlib.Path]:
-    """What a program is linked with, by the name under which it must be found."""
-    found = {}
-    for line in call(["ldd", program]).splitlines():
-        match = re.match(r"\s*(\S+)(?: => (\S+))? \(0x", line)
-        if match and (match[2] or match[1].startswith("/")):
-            path = pathlib.Path(match[2] or match[1])
-            found[match[1].lstrip("/") if match[1].startswith("/") else f"lib/{match[1]}"] = path
-    return found
-
-
-def initrd(module: pathlib.Path | None) -> bytes:
-    zone = "fixture/class/powercap/intel-rapl:0"
-    files: dict[str, bytes | None] = dict.fromkeys(
-        ("bin", "dev", "proc", "sys", "tmp", "lib", "lib64", "etc", "fixture", "fixture/class", "fixture/class/powercap",
-         zone))
-    files |= {"init": INIT.encode(), "bin/busybox": BUSYBOX.read_bytes(), "bin/agent": AGENT.read_bytes(),
-              "etc/passwd": b"nobody:x:65534:65534::/:/bin/sh\n",
-              f"{zone}/name": b"package-0\n", f"{zone}/energy_uj": b"5000000\n",
-              f"{zone}/max_energy_range_uj": b"262143328850\n"}
+def content(module: pathlib.Path | None) -> bytes:
+    files: dict[str, bytes | None] = dict.fromkeys(("fixture", "fixture/class", "fixture/class/powercap", ZONE))
+    files |= {"etc/passwd": b"nobody:x:65534:65534::/:/bin/sh\n", f"{ZONE}/name": b"package-0\n",
+              f"{ZONE}/energy_uj": b"5000000\n", f"{ZONE}/max_energy_range_uj": b"262143328850\n"}
     if module is not None:
         files["meter.ko"] = module.read_bytes()
-    loaded = {name: path.read_bytes() for name, path in libraries(AGENT).items()}
-    return gzip.compress(archive(files | loaded, {"init", "bin/busybox", "bin/agent", *loaded}), 1)
-
-
-def boot(qemu: str, image: pathlib.Path, module: pathlib.Path | None) -> str:
-    """Runs the machine until it powers itself off. Returns what it said."""
-    with tempfile.TemporaryDirectory(prefix="kwatt-e2e.") as folder:
-        root = pathlib.Path(folder) / "initrd"
-        root.write_bytes(initrd(module))
-        table = pathlib.Path(folder) / "meter.aml"
-        table.write_bytes(acpi.power_meter(METER_MW))
-        command = [qemu, *MACHINE, "-acpitable", f"file={table}", "-kernel", image, "-initrd", root,
-                   "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off rdinit=/init"]
-        try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=BOOT_SECONDS,
-                                  preexec_fn=die_with_parent, check=False)
-        except subprocess.TimeoutExpired as late:
-            raise Failure(f"the machine did not end:\n{(late.stdout or b'').decode(errors='replace')[-3000:]}") from late
-    said = done.stdout.decode(errors="replace").replace("\r\n", "\n")
-    check(done.returncode == 0, f"qemu: exit {done.returncode}\n{said[-3000:]}{done.stderr.decode()}")
-    return said
-
-
-def blocks(said: str) -> dict[str, tuple[str, str]]:
-    """name -> (standard output, log) of each command that the guest ran."""
-    return {name: (out, log or "")
-            for name, out, log in re.findall(r"<<<(.*)\n(?s:(.*?))(?:<<<log\n(?s:(.*?)))?<<<end\n", said)}
+    return initrd(INIT, {"agent": AGENT}, files)
 
 
 def test_layout(found: dict[str, tuple[str, str]], layout: str) -> None:
@@ -226,17 +104,11 @@ def test_meter(found: dict[str, tuple[str, str]]) -> None:
 
 def main() -> int:
     try:
-        qemu = os.environ.get("KWATT_QEMU") or shutil.which("qemu-system-x86_64")
-        if os.uname().machine != "x86_64":
-            raise build.Missing("the emulated machine is an x86-64, this one is not")
-        if qemu is None:
-            raise build.Missing("no qemu-system-x86_64 (Debian package qemu-system-x86)")
-        if not BUSYBOX.exists():
-            raise build.Missing(f"no {BUSYBOX} (Debian package busybox-static)")
+        qemu = emulator()
         if not AGENT.exists():
             raise build.Missing(f"{AGENT} is not built")
         image, module = kernel()
-        said = boot(qemu, image, module)
+        said = boot(qemu, image, content(module), acpi.power_meter(METER_MW))
         found = blocks(said)
         if "-v" in sys.argv[1:]:
             print(said)
