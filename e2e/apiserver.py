@@ -57,7 +57,7 @@ class ApiServer(KubeApi):
 
     def __init__(self) -> None:
         self.etcd_program = need("etcd", "etcd-server")
-        self.bin = build.programs("kubernetes", *self.programs)
+        self.bin = build.kubernetes(*self.programs)
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="kwatt-apiserver-"))
         self.authority = Authority(self.dir / "pki")
         self.etcd = self.server = None

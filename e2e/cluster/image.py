@@ -213,6 +213,7 @@ def kwatt() -> Image:
                 begin = time.monotonic()
                 make_image(folder, tag)
                 build.say(f"built the image in {time.monotonic() - begin:.0f} s")
+                build.note_time("the image", begin)
                 forget_old()
     about = json.loads((folder / "image.json").read_text())
     return Image(folder / "kwatt.tar", folder / "sbom.spdx.json", about["name"], about["commit"], about["size_bytes"])

@@ -57,6 +57,13 @@ def say(text: str) -> None:
     print(f"kwatt: {text}", file=sys.stderr, flush=True)
 
 
+def note_time(what: str, begin: float) -> None:
+    """For the table of scripts/test, which names the file."""
+    if os.environ.get("KWATT_TIMES"):
+        with open(os.environ["KWATT_TIMES"], "a", encoding="utf-8") as file:
+            file.write(f"{time.monotonic() - begin:.0f} built {what}\n")
+
+
 def cache() -> pathlib.Path:
     path = pathlib.Path(os.environ.get("KWATT_CACHE") or ROOT / "build/tools")
     path.mkdir(parents=True, exist_ok=True)
@@ -152,6 +159,7 @@ def compile_programs(family: Family, env: dict[str, str], out: pathlib.Path, nam
             raise Missing(f"Go modules of {family.name} cannot be fetched: {NO_NETWORK.search(text)[0]}")
         raise RuntimeError(f"go build of {family.folder} failed:\n{text}")
     say(f"built {', '.join(names)} in {time.monotonic() - begin:.0f} s")
+    note_time(f"{family.name} {family.version}: {', '.join(names)}", begin)
 
 
 def programs(name: str, *wanted: str) -> pathlib.Path:
@@ -174,6 +182,14 @@ def programs(name: str, *wanted: str) -> pathlib.Path:
                 for each in todo:
                     (pathlib.Path(temporary) / each).rename(path / each)
     return path
+
+
+def kubernetes(*wanted: str) -> pathlib.Path:
+    """Folder with programs of Kubernetes: the newest that is tried, or with KWATT_KUBERNETES=oldest the oldest."""
+    which = os.environ.get("KWATT_KUBERNETES") or "newest"
+    if which not in ("newest", "oldest"):
+        raise ValueError(f"KWATT_KUBERNETES={which}: newest or oldest")
+    return programs("kubernetes" if which == "newest" else "kubernetes-oldest", *wanted)
 
 
 def source(name: str, *files: str) -> list[pathlib.Path]:
