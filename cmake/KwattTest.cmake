@@ -26,15 +26,19 @@ function(kw_c_test label name)
     set_tests_properties(${label}.${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
-# kw_py_test(LABEL NAME FILE [TIMEOUT s] [SERIAL]): a Python 3 (standard library only) test program.
+# kw_py_test(LABEL NAME FILE [ARGS words...] [TIMEOUT s] [COST s] [SERIAL]): a Python 3 (standard library only) test
+# program. COST: what it takes about, where that is long; ctest begins with the longest, so that none is left alone at the end.
 function(kw_py_test label name file)
-    cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "" ${ARGN})
-    add_test(NAME ${label}.${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+    cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;COST" "ARGS" ${ARGN})
+    add_test(NAME ${label}.${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${file} ${ARG_ARGS})
     kw_test_properties(${label}.${name} ${label})
     if(NOT ARG_TIMEOUT)
         set(ARG_TIMEOUT 300)
     endif()
-    set_tests_properties(${label}.${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+    if(NOT ARG_COST)
+        set(ARG_COST 0)
+    endif()
+    set_tests_properties(${label}.${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST})
     if(ARG_SERIAL)
         set_tests_properties(${label}.${name} PROPERTIES RUN_SERIAL ON)
     endif()
