@@ -85,9 +85,11 @@ class KubeApi:
 
     def apply_vpa_crd(self) -> None:
         self.apply(build.vpa_crd())
-        self.kubectl("wait", "--for=condition=Established", "--timeout=60s",
-                     "crd/verticalpodautoscalers.autoscaling.k8s.io",
-                     "crd/verticalpodautoscalercheckpoints.autoscaling.k8s.io")
+        for kind in ("verticalpodautoscalers", "verticalpodautoscalercheckpoints"):
+            # not by `kubectl wait`, which fails where a new object has no conditions yet
+            self.until(f"the API to serve {kind}", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind}.autoscaling.k8s.io",
+                       lambda crd: any(c["type"] == "Established" and c["status"] == "True"
+                                       for c in crd.get("status", {}).get("conditions") or []))
 
     def service_account(self, name: str, rules: list[dict], namespace: str = "kube-system") -> str:
         """A service account with these cluster-wide RBAC rules. Returns a kubeconfig that names its token by tokenFile."""

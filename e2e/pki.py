@@ -32,12 +32,15 @@ class Authority:
         call([self.openssl, "x509", "-req", "-in", request, "-CA", self.folder / "ca.crt", "-CAkey", self.folder / "ca.key",
               "-CAcreateserial", "-out", self.folder / f"{name}.crt", "-days", DAYS, "-extfile", extensions])
 
+    def bundle(self) -> str:
+        """The authority's certificate as Kubernetes' objects hold it."""
+        return base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()
+
     def kubeconfig(self, path: str | pathlib.Path, url: str, user: dict) -> str:
         """JSON is YAML. The CA is inline, so that the file alone is enough."""
-        ca = base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()
         pathlib.Path(path).write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "e2e", "preferences": {},
-            "clusters": [{"name": "e2e", "cluster": {"server": url, "certificate-authority-data": ca}}],
+            "clusters": [{"name": "e2e", "cluster": {"server": url, "certificate-authority-data": self.bundle()}}],
             "users": [{"name": "e2e", "user": user}],
             "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}]}, indent=1) + "\n")
         return str(path)

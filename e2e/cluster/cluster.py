@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Kubernetes cluster on this machine, beside whatever else runs on it.
 
-usage: cluster.py up [--nodes N] [--scheduler-config FILE] [--metrics-server] [--vpa]
+usage: cluster.py up [--nodes N] [--scheduler-config FILE] [--metrics-server] [--vpa]   --vpa: the stock one's three programs
        cluster.py kubectl ARG...        kubectl as admin
        cluster.py exec [--node N] COMMAND...   a command inside the cluster's network (of a node)
        cluster.py status                programs, and where their logs are
@@ -30,7 +30,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-import archive  # noqa: E402  (shared modules stand one folder up)
+import addons  # noqa: E402  (shared modules stand one folder up)
+import archive  # noqa: E402
 from control import Control  # noqa: E402
 from kubeapi import KubeApi  # noqa: E402
 from node import CNI_FOLDER, Node, hierarchies, remove_cgroup  # noqa: E402
@@ -96,7 +97,7 @@ class Cluster(KubeApi):
     def find_programs(self) -> None:
         """Raises Missing where a cluster cannot run here."""
         check_machine()
-        self.bin = build.programs("kubernetes")
+        self.bin = build.kubernetes()
         self.coredns = build.programs("coredns") / "coredns"
 
     def up(self, nodes: int = 2, scheduler_config: str = "", master: int | None = None) -> None:
@@ -322,6 +323,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--node", type=int, default=1)
     parser.add_argument("--scheduler-config", type=pathlib.Path)
+    parser.add_argument("--metrics-server", action="store_true")
+    parser.add_argument("--vpa", action="store_true")
     parser.add_argument("verb", choices=["up", "kubectl", "exec", "status", "down"])
     parser.add_argument("words", nargs=argparse.REMAINDER)
     options = parser.parse_args()
@@ -340,6 +343,9 @@ def main() -> int:
         if options.verb == "up":
             config = options.scheduler_config.read_text() if options.scheduler_config else ""
             cluster.up(options.nodes, config, master=0)
+            for wanted, start in ((options.metrics_server, addons.start_metrics_server), (options.vpa, addons.start_vpa)):
+                if wanted:
+                    start(cluster)
         elif options.verb == "down":
             if cluster.dir.exists():
                 check(cluster.record.is_file(), f"{cluster.dir} is not a cluster's folder")
@@ -358,7 +364,7 @@ def main() -> int:
                                                 env={"KUBECONFIG": str(cluster.dir / "admin.kubeconfig")})
     except build.Missing as error:
         return build.end(error)
-    except Failure as error:
+    except (Failure, ValueError, OSError) as error:
         print(f"cluster.py: {error}", file=sys.stderr)
         return 1
     return 0

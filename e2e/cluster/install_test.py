@@ -22,54 +22,39 @@ import image  # noqa: E402
 import image_parts  # noqa: E402
 from archive import TOOL  # noqa: E402
 from cluster import Cluster  # noqa: E402
+from installed import Installed, parts_of  # noqa: E402
 from process import Failure, build, check, wait_for  # noqa: E402
 
 USER = 65532
 
 
-class Installed:
-    def __init__(self, cluster: Cluster, made: image.Image, folder: pathlib.Path):
-        self.cluster, self.image, self.folder = cluster, made, folder
-        self.helm_program = build.programs("helm", "helm") / "helm"
-        name, tag = made.name.rsplit(":", 1)
-        parts = {part: dict(zip(("repository", "tag"), text.rsplit(":", 1))) | {"pullPolicy": "Never"}
-                 for part, text in (("redis", image_parts.REDIS), ("scheduler", image_parts.SCHEDULER))}
-        self.values = {
-            "image": {"repository": name, "tag": tag, "pullPolicy": "Never"},
-            "agent": {"config": {"interval": "1s", "meter": "model"},
-                      # the nodes are parts of this machine
-                      "extraArgs": [f"--cgroup-root={cluster.nodes[0].cgroup.removesuffix('node1')}$(KWATT_NODE_NAME)"]},
-            "recommender": {"config": {"interval": "1s"}}, "redis": {"image": parts["redis"]},
-            "scheduler": {"image": parts["scheduler"]}}
+class AsUser(Installed):
+    """With the chart's own values as far as this machine can: no meter that tests made, Redis on a volume."""
 
-    def helm(self, *words: object) -> str:
-        return self.cluster.control.run(self.helm_program, *words, "-n", chart.NAMESPACE, env={
-            "KUBECONFIG": str(self.cluster.dir / "admin.kubeconfig"), "HOME": str(self.folder)})
-
-    def put(self, verb: str, **more: dict) -> None:
-        """helm install or upgrade, with a top-level value or two changed."""
-        file = self.folder / "values.json"
-        file.write_text(json.dumps({key: {**self.values.get(key, {}), **more.get(key, {})} for key in {*self.values, *more}}))
-        self.helm(verb, chart.RELEASE, chart.CHART, "--values", file, "--wait", "--timeout", "3m",
-                  *(["--create-namespace"] if verb == "install" else []))
-
-    def kubectl(self, *words: str) -> str:
-        return self.cluster.kubectl(*words)
-
-    def pods(self, component: str) -> list[dict]:
-        return json.loads(self.kubectl("get", "pods", "-n", chart.NAMESPACE, "-l", f"app.kubernetes.io/component={component}",
-                                       "-o", "json"))["items"]
+    def __init__(self, cluster: Cluster):
+        super().__init__(cluster)
+        self.dir.mkdir()
+        self.image = self.load()
+        scheduler = image_parts.scheduler(self.dir, cluster.bin)
+        for node in cluster.nodes:
+            node.load(scheduler)
+        self.plain = self.base_values(self.image) | {"scheduler": {"image": parts_of(image_parts.SCHEDULER)}}
+        self.plain["agent"]["config"]["meter"] = "model"
 
     def pages(self, component: str, port: int) -> list[str]:
-        return [self.cluster.get(f"http://{pod['status']['podIP']}:{port}/metrics") for pod in self.pods(component)]
+        return [self.cluster.get(f"http://{address}:{port}/metrics") for address in self.addresses(component)]
 
     def value(self, component: str, port: int, name: str) -> float:
         """Sum over the component's pods of a metric's series."""
         return sum(float(line.rsplit(" ", 1)[1]) for page in self.pages(component, port) for line in page.splitlines()
                    if line.startswith(name))
 
+    def answered(self) -> float:
+        """How often a scheduler was told scores."""
+        return self.value("extender", 9890, 'kwatt_extender_requests_total{verb="prioritize",outcome="ok"}')
+
     def passwords(self) -> str:
-        return self.kubectl("get", "secret", "kwatt-redis", "-n", chart.NAMESPACE, "-o", "jsonpath={.data}")
+        return self.cluster.kubectl("get", "secret", "kwatt-redis", "-n", chart.NAMESPACE, "-o", "jsonpath={.data}")
 
     def place(self, name: str, scheduler: str) -> None:
         """Creates a pod, waits until it is bound, removes it."""
@@ -101,60 +86,61 @@ def image_is_as_promised(made: image.Image) -> None:
     print(f"ok image of {made.size_bytes / 1e6:.1f} MB, {len(packages)} packages")
 
 
-def installs(it: Installed) -> None:
-    it.put("install")
+def installs(it: AsUser) -> None:
+    it.put("install", it.plain)
     check(len(it.pods("agent")) == 2 and len(it.pods("extender")) == 2, "an agent on each node, two extenders")
     check(len({pod["spec"]["nodeName"] for pod in it.pods("extender")}) == 2, "the extenders are on one node")
     for page in it.pages("agent", 9891):
         about = re.search(r"^kwatt_agent_info\{(.*)\} 1", page, re.M)[1]
         check('accounting="ebpf"' in about, f"the agent does not account with eBPF in its pod: {about}")
         check(f'revision="{it.image.commit}"' in page, "the image has another commit than it was built from")
-    seen = [page for page in it.pages("agent", 9891) if re.search(r"^kwatt_pod_cpu_seconds_total\{[^}]*\} 0\.[0-9]*[1-9]", page, re.M)]
-    check(len(seen) == 2, "an agent sees no pod at work on its node")
+    working = re.compile(r"^kwatt_pod_cpu_seconds_total\{[^}]*\} 0\.[0-9]*[1-9]", re.M)
+    wait_for("each agent to see a pod at work on its node", lambda: len(
+        [page for page in it.pages("agent", 9891) if working.search(page)]) == 2)
     wait_for("the extenders to know both nodes", lambda: it.value("extender", 9890, "kwatt_extender_nodes ") == 4)
     check(it.value("recommender", 9892, "kwatt_recommender_api_errors_total ") == 0, "the recommender's role is too narrow")
     tested = it.helm("test", chart.RELEASE, "--timeout", "3m")
     check("Phase:          Succeeded" in tested, f"helm test:\n{tested}")
 
 
-def is_asked(it: Installed) -> None:
+def is_asked(it: AsUser) -> None:
     """By the cluster's scheduler, over the address that the command found."""
-    text = it.cluster.control.run(chart.BUILD / "cli/kwatt", "scheduler-config", "--check", "--kubeconfig",
-                                  it.cluster.dir / "admin.kubeconfig")
+    before = it.answered()
+    text = it.control.run(chart.BUILD / "cli/kwatt", "scheduler-config", "--check", "--kubeconfig", it.cluster.dir / "admin.kubeconfig")
     it.cluster.start_scheduler(text)
     it.place("asked", "default-scheduler")
-    wait_for("the scheduler to ask", lambda: it.value(
-        "extender", 9890, 'kwatt_extender_requests_total{verb="prioritize",outcome="ok"}') > 1)
+    wait_for("the scheduler to ask", lambda: it.answered() > before)
 
 
-def upgrades(it: Installed) -> None:
-    before, old = it.passwords(), it.value("extender", 9890, "kwatt_extender_requests_total{verb=\"prioritize\"")
-    claim = it.kubectl("get", "pvc", "-n", chart.NAMESPACE, "-o", "jsonpath={.items[*].metadata.uid}")
+def upgrades(it: AsUser) -> None:
+    before, old = it.passwords(), it.answered()
+    claim = it.cluster.kubectl("get", "pvc", "-n", chart.NAMESPACE, "-o", "jsonpath={.items[*].metadata.uid}")
     check(claim, "Redis has no volume")
-    it.put("upgrade", scheduler={**it.values["scheduler"], "enabled": True},
-           agent={**it.values["agent"], "config": {"interval": "2s", "meter": "model"}})
+    agent = it.plain["agent"]
+    it.put("upgrade", it.plain | {"scheduler": {**it.plain["scheduler"], "enabled": True},
+                                  "agent": {**agent, "config": {**agent["config"], "interval": "2s"}}})
     check(it.passwords() == before, "an upgrade changed passwords")
-    check(it.kubectl("get", "pvc", "-n", chart.NAMESPACE, "-o", "jsonpath={.items[*].metadata.uid}") == claim, "the data is new")
+    check(it.cluster.kubectl("get", "pvc", "-n", chart.NAMESPACE, "-o", "jsonpath={.items[*].metadata.uid}") == claim, "the data is new")
     it.place("second", "kwatt-scheduler")
-    wait_for("the second scheduler to ask", lambda: it.value(
-        "extender", 9890, 'kwatt_extender_requests_total{verb="prioritize",outcome="ok"}') > old)
+    wait_for("the second scheduler to ask", lambda: it.answered() > old)
 
 
-def serves_beside_the_scheduler(it: Installed) -> None:
+def serves_beside_the_scheduler(it: AsUser) -> None:
     """On control plane nodes, at a port of theirs that only they reach."""
-    it.kubectl("label", "node", "node1", "node-role.kubernetes.io/control-plane=")
-    it.put("upgrade", extender={"replicas": 1, "controlPlane": True, "hostPort": {"enabled": True}})
-    wait_for("the extender to be there", lambda: [pod["spec"]["nodeName"] for pod in it.pods("extender")] == ["node1"])
+    it.cluster.kubectl("label", "node", "node1", "node-role.kubernetes.io/control-plane=")
+    it.put("upgrade", it.plain | {"extender": {"replicas": 1, "controlPlane": True, "hostPort": {"enabled": True}}})
+    check([pod["spec"]["nodeName"] for pod in it.pods("extender")] == ["node1"], "the extender is not on the control plane")
     wait_for("the port of the node", lambda: it.cluster.get("http://127.0.0.1:9890/healthz"), 30)
-    it.cluster.control.run(chart.BUILD / "cli/kwatt", "scheduler-config", "--check", "--extender-url", "http://127.0.0.1:9890")
+    it.control.run(chart.BUILD / "cli/kwatt", "scheduler-config", "--check", "--extender-url", "http://127.0.0.1:9890")
 
 
-def leaves_nothing(it: Installed) -> None:
+def leaves_nothing(it: AsUser) -> None:
     it.helm("uninstall", chart.RELEASE, "--wait", "--timeout", "3m")
-    kinds = [kind for kind in it.kubectl("api-resources", "--verbs=list", "-o", "name").split() if not kind.startswith("events")]
+    kinds = [kind for kind in it.cluster.kubectl("api-resources", "--verbs=list", "-o", "name").split()
+             if not kind.startswith("events")]
     for label in ("app.kubernetes.io/part-of=kwatt", "app.kubernetes.io/instance=kwatt"):
         words = ("get", ",".join(kinds), "-A", "-l", label, "-o", "name")
-        wait_for("everything to go", lambda words=words: not it.kubectl(*words).strip())
+        wait_for("everything to go", lambda words=words: not it.cluster.kubectl(*words).strip())
 
 
 def volume(folder: pathlib.Path) -> str:
@@ -166,36 +152,29 @@ def volume(folder: pathlib.Path) -> str:
         "hostPath": {"path": str(folder / "volume")}}})
 
 
-def scenario(made: image.Image, folder: pathlib.Path) -> None:
+def scenario(folder: pathlib.Path) -> None:
     with Cluster(folder / "c") as cluster:
         cluster.up(2)
-        archives = [made.archive, image_parts.redis(folder), image_parts.scheduler(folder, cluster.bin)]
-        for node in cluster.nodes:
-            node.load(*archives)
-        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=build.vpa_crd().read_text())
-        cluster.kubectl("apply", "-f", "-", stdin=volume(folder))
-        it = Installed(cluster, made, folder)
+        cluster.apply_vpa_crd()
+        cluster.apply(volume(folder))
+        it = AsUser(cluster)
         for step in (installs, is_asked, upgrades, serves_beside_the_scheduler, leaves_nothing):
             begin = time.monotonic()
             try:
                 step(it)
             except Exception:
-                print(cluster.kubectl("get", "pods,pvc,svc", "-A", "-o", "wide"), file=sys.stderr)
+                print(cluster.kubectl("get", "pvc,svc", "-A", "-o", "wide"), file=sys.stderr)
                 print(cluster.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp")[-6000:], file=sys.stderr)
-                for component in ("agent", "extender", "recommender", "redis", "scheduler"):
-                    print(f"---- {component}\n", cluster.kubectl(
-                        "logs", "-n", chart.NAMESPACE, "-l", f"app.kubernetes.io/component={component}", "--prefix", "--tail=15"),
-                        file=sys.stderr)
+                it.show()
                 raise
             print(f"ok {step.__name__} ({time.monotonic() - begin:.0f} s)", flush=True)
 
 
 def main() -> int:
     try:
-        made = image.kwatt()
-        image_is_as_promised(made)
+        image_is_as_promised(image.kwatt())
         with tempfile.TemporaryDirectory(prefix="kwi-") as folder:      # short: unix sockets lie in it
-            scenario(made, pathlib.Path(folder))
+            scenario(pathlib.Path(folder))
     except build.Missing as error:
         return build.end(error)
     except (Exception, Failure):  # whatever it is, the test failed by it

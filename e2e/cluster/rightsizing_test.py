@@ -1,28 +1,58 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""VPAs that name kwatt get their status from it, and the stock updater resizes their pods in place; others are not touched."""
+"""VPAs that name kwatt get their status from it, and others from the stock recommender: neither touches the other's, also when one
+moves. The stock updater resizes pods in place, and the stock admission controller starts new ones with what kwatt recommends."""
 import pathlib
 import sys
 
-from scenario import World, check, run, wait_for
+from scenario import STOCK_URL, World, check, run, wait_for
+
+BY_KWATT, BY_DEFAULT = [{"name": "kwatt"}], []      # spec.recommenders; a VPA that names none is the stock one's
+KWATT, STOCK = "kwatt", "recommender"      # by which names they write
 
 
-def vpa(world: World, name: str, recommenders: list) -> str:
-    path = f"/apis/autoscaling.k8s.io/v1/namespaces/{world.namespace}/verticalpodautoscalers"
-    world.cluster.request("POST", path, {
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
-        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-                 "updatePolicy": {"updateMode": "InPlaceOrRecreate", "minReplicas": 1},
-                 **({"recommenders": recommenders} if recommenders else {})}})
-    return f"{path}/{name}"
+class Vpa:
+    def __init__(self, world: World, name: str, recommenders: list, mode: str):
+        self.request = world.cluster.request
+        path = f"/apis/autoscaling.k8s.io/v1/namespaces/{world.namespace}/verticalpodautoscalers"
+        self.path = f"{path}/{name}"
+        self.request("POST", path, {
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+                     "updatePolicy": {"updateMode": mode, "minReplicas": 1}, "recommenders": recommenders}})
+
+    def move(self, recommenders: list) -> None:
+        self.request("PATCH", self.path, {"spec": {"recommenders": recommenders}}, "application/merge-patch+json")
+
+    def writers(self) -> dict[str, str]:
+        """Who wrote the status, and when each did last."""
+        fields = self.request("GET", self.path)["metadata"]["managedFields"]
+        return {entry["manager"]: entry["time"] for entry in fields if "f:status" in entry["fieldsV1"]}
+
+    def wait_written(self, manager: str) -> dict:
+        """Until that one has written a recommendation. Returns its target."""
+        def target() -> dict | None:
+            vpa = self.request("GET", self.path)
+            containers = vpa.get("status", {}).get("recommendation", {}).get("containerRecommendations")
+            return containers[0]["target"] if containers and manager in self.writers() else None
+        return wait_for(f"a recommendation by {manager}", target)
 
 
 def mcpu(text: str) -> int:
     return int(text[:-1]) if text.endswith("m") else int(text) * 1000
 
 
+def requested(pod: dict) -> int:
+    """Millicores that it was created with, or has been resized to."""
+    return mcpu(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+
+
+def pods_of(world: World, app: str) -> list[dict]:
+    return world.cluster.request("GET", f"{world.pods}?labelSelector=app%3D{app}")["items"]
+
+
 def pod_of(world: World, app: str) -> dict:
-    pods = world.cluster.request("GET", f"{world.pods}?labelSelector=app%3D{app}")["items"]
+    pods = pods_of(world, app)
     check(len(pods) == 1, f"{len(pods)} pods of {app}")
     return pods[0]
 
@@ -33,20 +63,9 @@ def cpu_shares(folder: pathlib.Path) -> int:
     return int(next(f for f in (cpu / "cpu.shares", cpu / "cpu.weight") if f.exists()).read_text())
 
 
-def test(world: World) -> None:
-    for name, recommenders in (("ours", [{"name": "kwatt"}]), ("theirs", [])):
-        world.deployment(name, cpu="600m", memory="64Mi", args=["100"])
-        before = wait_for(f"the pod of {name}", lambda app=name: pod_of(world, app))
-        world.running(before["metadata"]["name"])
-    before = pod_of(world, "ours")
-    node = world.cluster.node(before["spec"]["nodeName"])
-    folder = node.pod_cgroup(before["metadata"]["uid"])
+def resizes_in_place(world: World, before: dict) -> None:
+    folder = world.cluster.node(before["spec"]["nodeName"]).pod_cgroup(before["metadata"]["uid"])
     shares = cpu_shares(folder)
-
-    paths = {name: vpa(world, name, recommenders) for name, recommenders in (("ours", [{"name": "kwatt"}]), ("theirs", []))}
-    target = world.cluster.until("kwatt's recommendation", paths["ours"], lambda vpa: vpa.get("status", {}).get(
-        "recommendation", {}).get("containerRecommendations", [{}])[0].get("target"))
-    check(50 <= mcpu(target["cpu"]) <= 300, f"100 m are used, {target} is recommended")
 
     def resized() -> dict | None:
         pod = pod_of(world, "ours")
@@ -57,12 +76,60 @@ def test(world: World) -> None:
     check(after["status"]["containerStatuses"][0]["restartCount"] == 0, "the container was restarted")
     wait_for("the cgroup to have the new request", lambda: cpu_shares(folder) < shares)
 
-    # the stock recommender, without metrics here, says so in its VPA; nobody else writes there
-    theirs = world.cluster.until("the stock recommender's conditions", paths["theirs"],
-                                 lambda vpa: vpa.get("status", {}).get("conditions"))
-    managers = {entry["manager"] for entry in world.cluster.request("GET", paths["theirs"])["metadata"]["managedFields"]}
-    check(not any("kwatt" in manager for manager in managers), f"{managers} wrote into {theirs}")
 
+def starts_with_it(world: World) -> None:
+    """The second pod of the Deployment is created with the recommendation, by the webhook."""
+    webhook = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/vpa-webhook-config"
+    wait_for("the webhook to be registered", lambda: world.exists(webhook))
+    known = {pod["metadata"]["uid"] for pod in pods_of(world, "ours")}
+    world.cluster.request("PATCH", f"/apis/apps/v1/namespaces/{world.namespace}/deployments/ours", {"spec": {"replicas": 2}},
+                          "application/merge-patch+json")
+    new = wait_for("a second pod", lambda: [pod for pod in pods_of(world, "ours") if pod["metadata"]["uid"] not in known])[0]
+    check("vpaUpdates" in new["metadata"].get("annotations", {}), f"no webhook saw it: {new['metadata']}")
+    check(requested(new) < 400, f"it was created with {requested(new)} m")
+
+
+def loops(world: World) -> tuple[float, float]:
+    """How often each recommender has gone round."""
+    metric = world.kwatt.metric
+    return (sum(metric(url, "kwatt_recommender_loops_total") for url in world.kwatt.recommender_urls()),     # of those one leads
+            metric(STOCK_URL, "vpa_recommender_execution_latency_seconds_count", step="total"))
+
+
+def wait_loops(world: World) -> None:
+    """Until a loop of each that began after now is over: two more, and of kwatt there are two."""
+    begin = loops(world)
+    wait_for("the recommenders to go round", lambda: all(now >= before + 4 for now, before in zip(loops(world), begin)))
+
+
+def belongs_to(vpa: Vpa, own: str) -> None:
+    check(list(vpa.writers()) == [own], f"{vpa.path} is {own}'s; its status was written by {vpa.writers()}")
+
+
+def test(world: World) -> None:
+    for name in ("ours", "theirs"):
+        world.deployment(name, cpu="600m", memory="64Mi", args=["100"])
+    before = wait_for("the pod of ours", lambda: pod_of(world, "ours"))
+    world.running(before["metadata"]["name"])
+    ours, theirs = Vpa(world, "ours", BY_KWATT, "InPlaceOrRecreate"), Vpa(world, "theirs", BY_DEFAULT, "Off")
+
+    target = ours.wait_written(KWATT)
+    check(50 <= mcpu(target["cpu"]) <= 300, f"100 m are used, {target} is recommended")
+    resizes_in_place(world, before)
+    starts_with_it(world)
+    theirs.wait_written(STOCK)
+    belongs_to(ours, KWATT)
+    belongs_to(theirs, STOCK)
+
+    ours.move(BY_DEFAULT)
+    theirs.move(BY_KWATT)
+    ours.wait_written(STOCK)
+    theirs.wait_written(KWATT)
+    wait_loops(world)       # one that had begun before the move may still have written
+    old = ours.writers().get(KWATT), theirs.writers().get(STOCK)
+    wait_loops(world)
+    now = ours.writers().get(KWATT), theirs.writers().get(STOCK)
+    check(old == now, f"{KWATT} and {STOCK} write on after the move: {old}, then {now}")
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@
 import os
 import sys
 
-from scenario import Cluster, default_state, guarded, kwatt_on
+from scenario import TRUTH, Cluster, default_state, guarded, kwatt_on
 
 
 def main() -> None:
     cluster = Cluster(default_state())
     if cluster.record.is_file():    # of a run that was interrupted
         cluster.down()
-    cluster.up(master=os.getppid())
+    cluster.up(len(TRUTH), master=os.getppid())
     try:
         kwatt_on(cluster).start()
     except Exception:
