@@ -101,7 +101,8 @@ static void switch_off(struct bpf_acct *acct, enum agent_feature feature, const 
 {
     acct->features &= ~AGENT_FEATURE_BIT(feature);
     acct->states[feature].on = false;
-    (void)snprintf(acct->states[feature].why_not, sizeof(acct->states[feature].why_not), "%s", why);
+    (void)snprintf(acct->states[feature].why_not, sizeof(acct->states[feature].why_not), "%.*s",
+                   (int)sizeof(acct->states[feature].why_not) - 1, why);
 }
 
 /* Places of the possible CPUs: the kernel hands out one value for each, in ascending order. */
