@@ -142,12 +142,11 @@ class World:
         """Whether each node's curve is within a third of its truth (watts a core)."""
         return all(abs(self.marginal_watts(node, cores) - watts) < watts / 3 for node, watts in truth.items())
 
-    def teach(self, also=lambda: True) -> None:
-        """Agents learn their node's curve from load, so each gets some; nothing but the meter says which node is which. also: what else
-        is to be learnt."""
+    def teach(self) -> None:
+        """Agents learn their node's curve from load, so each gets some; nothing but the meter says which node is which."""
         for node in SLOPES:
             self.pod(f"teach-{node}", node=node, args=["250"])
-        wait_for("the agents to learn their curves", lambda: self.learnt(SLOPES) and also())
+        wait_for("the agents to learn their curves", lambda: self.learnt(SLOPES))
         for node in SLOPES:
             self.delete(f"teach-{node}")
         self.kwatt.wait_fresh()

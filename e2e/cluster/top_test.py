@@ -31,8 +31,8 @@ def test(world: World) -> None:
         return (other is not None and other["owner_kind"] == "Deployment" and other["labels"] == {"app": "made"}
                 and "main" in [container["name"] for container in mine["containers"]])
     wait_for("the pods to be shown by their names and owners", named)
-    table = world.cluster.control.run(*command)
-    check("node2" in table, "the table lacks a node")
+    check("node2" in world.cluster.control.run(*command), "the table lacks a node")
+    table = world.cluster.control.run(*command, "--node", "node1")
     check(f"{world.namespace}/draws" in table, f"the table lacks the pod's name:\n{table}")
 
 
