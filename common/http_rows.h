@@ -12,6 +12,9 @@
  * macros, since a table is one constant array.
  */
 
+/* Members and texts are pasted into the initialisers as they are.
+ * NOLINTBEGIN(bugprone-macro-parentheses) */
+
 /** The forms of an address, for the help of a row. */
 #define KW_HTTP_LISTEN_FORMS                                                     \
     "HOST:PORT, :PORT (all addresses), [IPv6]:PORT or unix:/PATH; port 0 picks " \
@@ -89,3 +92,5 @@
          .help = "authorities (PEM) one of which must have signed a client's certificate, for\n" \
                  "all but /healthz and /readyz; default: clients need none",                     \
          .group = (heading)},
+
+/* NOLINTEND(bugprone-macro-parentheses) */
