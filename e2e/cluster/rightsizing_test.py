@@ -29,13 +29,15 @@ class Vpa:
         fields = self.request("GET", self.path)["metadata"]["managedFields"]
         return {entry["manager"]: entry["time"] for entry in fields if "f:status" in entry["fieldsV1"]}
 
-    def wait_written(self, manager: str) -> dict:
-        """Until that one has written a recommendation. Returns its target."""
-        def target() -> dict | None:
+    def wait_written(self, manager: str, least: int = 0, most: int = 1 << 30) -> None:
+        """Until that one has written a recommendation, of so many millicores."""
+        def written() -> bool:
             vpa = self.request("GET", self.path)
             containers = vpa.get("status", {}).get("recommendation", {}).get("containerRecommendations")
-            return containers[0]["target"] if containers and manager in self.writers() else None
-        return wait_for(f"a recommendation by {manager}", target)
+            check(containers and manager in self.writers(), "there is none")
+            check(least <= mcpu(containers[0]["target"]["cpu"]) <= most, f"it is {containers[0]['target']}")
+            return True
+        wait_for(f"a recommendation by {manager}", written)
 
 
 def mcpu(text: str) -> int:
@@ -109,12 +111,10 @@ def belongs_to(vpa: Vpa, own: str) -> None:
 def test(world: World) -> None:
     for name in ("ours", "theirs"):
         world.deployment(name, cpu="600m", memory="64Mi", args=["100"])
-    before = wait_for("the pod of ours", lambda: pod_of(world, "ours"))
-    world.running(before["metadata"]["name"])
+    before = world.running(wait_for("the pod of ours", lambda: pod_of(world, "ours"))["metadata"]["name"])
     ours, theirs = Vpa(world, "ours", BY_KWATT, "InPlaceOrRecreate"), Vpa(world, "theirs", BY_DEFAULT, "Off")
 
-    target = ours.wait_written(KWATT)
-    check(50 <= mcpu(target["cpu"]) <= 300, f"100 m are used, {target} is recommended")
+    ours.wait_written(KWATT, 50, 300)       # 100 are used, though not yet at the first look
     resizes_in_place(world, before)
     starts_with_it(world)
     theirs.wait_written(STOCK)
