@@ -23,6 +23,16 @@ static json_t *totals_to_json(const struct kw_energy *total, int *rc)
     return object;
 }
 
+static json_t *system_to_json(const struct kw_system_sample *system, int *rc)
+{
+    json_t *object = json_object();
+
+    kw_put_u64(rc, object, "root_uj", system->root_uj);
+    kw_put_u64(rc, object, "slices_uj", system->slices_uj);
+    kw_put_u64(rc, object, "other_uj", system->other_uj);
+    return object;
+}
+
 static json_t *containers_to_json(const struct kw_pod_record *pod, int *rc)
 {
     json_t *array = json_array();
@@ -132,6 +142,9 @@ int kw_report_encode(const struct kw_report *report, char **ret, size_t *ret_len
     kw_put_text(&rc, object, "accounting", sample->accounting, sizeof(sample->accounting) - 1);
     kw_put(&rc, object, "quality", kw_quality_to_json(quality, &rc));
     kw_put(&rc, object, "totals", totals_to_json(&total, &rc));
+    if (sample->system.present)
+        kw_put(&rc, object, "system", system_to_json(&sample->system, &rc));
+    kw_put_u64(&rc, object, "self_uj", sample->self_uj);
     kw_put(&rc, object, "conservation_error_uj", json_integer(kw_energy_error_uj(&total)));
     kw_put_u64(&rc, object, "departed_uj", report->view->departed_uj);
     kw_put(&rc, object, "workloads", workloads_to_json(report, &rc));

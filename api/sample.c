@@ -126,6 +126,35 @@ static json_t *platform_to_json(const struct kw_platform_sample *platform, int *
     return object;
 }
 
+static json_t *system_to_json(const struct kw_system_sample *system, int *rc)
+{
+    json_t *object = json_object();
+
+    kw_put_u64(rc, object, "root_uj", system->root_uj);
+    kw_put_u64(rc, object, "slices_uj", system->slices_uj);
+    kw_put_u64(rc, object, "other_uj", system->other_uj);
+    kw_put_u64(rc, object, "root_cpu_ns", system->root_cpu_ns);
+    kw_put_u64(rc, object, "slices_cpu_ns", system->slices_cpu_ns);
+    kw_put_u64(rc, object, "other_cpu_ns", system->other_cpu_ns);
+    return object;
+}
+
+static void system_from_json(struct kw_reader *reader, const json_t *object,
+                             struct kw_system_sample *ret)
+{
+    const json_t *system = kw_get(reader, object, "system", JSON_OBJECT, KW_OPTIONAL);
+
+    if (system == NULL)
+        return;
+    ret->present = true;
+    kw_get_u64(reader, system, "root_uj", KW_REQUIRED, &ret->root_uj);
+    kw_get_u64(reader, system, "slices_uj", KW_REQUIRED, &ret->slices_uj);
+    kw_get_u64(reader, system, "other_uj", KW_REQUIRED, &ret->other_uj);
+    kw_get_u64(reader, system, "root_cpu_ns", KW_OPTIONAL, &ret->root_cpu_ns);
+    kw_get_u64(reader, system, "slices_cpu_ns", KW_OPTIONAL, &ret->slices_cpu_ns);
+    kw_get_u64(reader, system, "other_cpu_ns", KW_OPTIONAL, &ret->other_cpu_ns);
+}
+
 static void platform_from_json(struct kw_reader *reader, const json_t *object,
                                struct kw_platform_sample *ret)
 {
@@ -156,6 +185,8 @@ json_t *kw_sample_to_json(const struct kw_sample *sample, int *rc)
     kw_put(rc, object, "packages", packages_to_json(sample, rc));
     if (sample->platform.present)
         kw_put(rc, object, "platform", platform_to_json(&sample->platform, rc));
+    if (sample->system.present)
+        kw_put(rc, object, "system", system_to_json(&sample->system, rc));
     kw_put_u64(rc, object, "watts_mw", sample->watts_mw);
     kw_put_u64(rc, object, "used_mcpu", sample->used_mcpu);
     kw_put_u64(rc, object, "allocatable_mcpu", sample->allocatable_mcpu);
@@ -168,6 +199,7 @@ json_t *kw_sample_to_json(const struct kw_sample *sample, int *rc)
     kw_put_text(rc, object, "accounting", sample->accounting, sizeof(sample->accounting) - 1);
     kw_put_u64(rc, object, "self_cpu_ns", sample->self_cpu_ns);
     kw_put_u64(rc, object, "self_rss_bytes", sample->self_rss_bytes);
+    kw_put_u64(rc, object, "self_uj", sample->self_uj);
     return object;
 }
 
@@ -183,6 +215,7 @@ void kw_sample_from_json(struct kw_reader *reader, const json_t *object, struct 
     kw_get_u64(reader, object, "interval_ns", KW_REQUIRED, &ret->interval_ns);
     packages_from_json(reader, object, ret);
     platform_from_json(reader, object, &ret->platform);
+    system_from_json(reader, object, &ret->system);
     kw_get_u64(reader, object, "watts_mw", KW_REQUIRED, &ret->watts_mw);
     kw_get_u64(reader, object, "used_mcpu", KW_REQUIRED, &ret->used_mcpu);
     kw_get_u64(reader, object, "allocatable_mcpu", KW_REQUIRED, &ret->allocatable_mcpu);
@@ -198,6 +231,7 @@ void kw_sample_from_json(struct kw_reader *reader, const json_t *object, struct 
                 sizeof(ret->accounting));
     kw_get_u64(reader, object, "self_cpu_ns", KW_OPTIONAL, &ret->self_cpu_ns);
     kw_get_u64(reader, object, "self_rss_bytes", KW_OPTIONAL, &ret->self_rss_bytes);
+    kw_get_u64(reader, object, "self_uj", KW_OPTIONAL, &ret->self_uj);
 }
 
 int kw_sample_encode(const struct kw_sample *sample, char **ret, size_t *ret_len)

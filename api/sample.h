@@ -41,6 +41,16 @@ struct kw_platform_sample {
     char source[32];
 };
 
+/** What the system's energy and CPU time are made of, all domains together: the energies add up to
+ * the sum of system_uj. */
+struct kw_system_sample {
+    bool present;
+    uint64_t root_uj, root_cpu_ns;     /**< the root cgroup: kernel threads, and what nobody put
+                                          elsewhere */
+    uint64_t slices_uj, slices_cpu_ns; /**< processes right in a cgroup that only groups others */
+    uint64_t other_uj, other_cpu_ns; /**< what lived too shortly to be named, or is out of sight */
+};
+
 struct kw_sample {
     char node[254];
     char boot_id[40];
@@ -51,6 +61,7 @@ struct kw_sample {
     uint32_t n_packages;
     struct kw_package_sample packages[KW_PACKAGES_MAX];
     struct kw_platform_sample platform;
+    struct kw_system_sample system;
     uint64_t watts_mw;         /**< EWMA of the CPU and DRAM domains */
     uint64_t used_mcpu;        /**< CPU use of the last window, all of the node */
     uint64_t allocatable_mcpu; /**< logical CPUs online x 1000, until the kubelet says otherwise */
@@ -63,6 +74,8 @@ struct kw_sample {
     char accounting[32];    /**< "ebpf", "ebpf-raw", "cgroup-files" */
     uint64_t self_cpu_ns;   /**< what the agent itself used since the epoch began */
     uint64_t self_rss_bytes;
+    uint64_t self_uj; /**< energy above idle by its part of the node's CPU time in each window; it
+                         is part of what its own workload is said to draw */
 };
 
 /** All domains of all packages added up. Sums that would not fit saturate. */

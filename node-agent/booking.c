@@ -22,6 +22,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "node-agent/cells.h"
+#include "node-agent/containers.h"
 
 #define GONE_SWEEPS 2
 #define FORGET_NS   (60 * KW_NS_PER_S)
@@ -145,6 +146,7 @@ static int settle(struct agent_booking *booking, struct agent_cell *cell,
         rc = agent_ledger_attach(booking->conf.ledger, &cgroup->identity, cgroup->path,
                                  booking->now_unix_ms, &cell->workload, &cell->container);
         /* too many workloads: the system takes what is left over */
+        cell->homeless = rc == -ENOSPC;
         if (rc == -ENOSPC)
             rc = 0;
     }
@@ -176,6 +178,15 @@ static void follow(void *user, const struct agent_cgroup *cgroup)
         forget_later(booking, cgroup->key);
 }
 
+/** Which part of the system a cgroup without a workload is. */
+static enum agent_system_part part_of(uint64_t key, const struct agent_cell *cell)
+{
+    if (key == AGENT_KEY_SYSTEM)
+        return AGENT_SYSTEM_ROOT;
+    return cell != NULL && cell->known && !cell->homeless ? AGENT_SYSTEM_SLICES
+                                                          : AGENT_SYSTEM_OTHER;
+}
+
 static int book_row(struct agent_booking *booking, const struct agent_usage *usage, size_t i,
                     bool baseline)
 {
@@ -192,6 +203,9 @@ static int book_row(struct agent_booking *booking, const struct agent_usage *usa
     if (!baseline)
         agent_ledger_use(booking->conf.ledger, cell != NULL ? cell->workload : NULL,
                          cell != NULL ? cell->container : NULL, booking->delta_ns, counts);
+    if (!baseline && (cell == NULL || cell->workload == NULL))
+        agent_ledger_use_system(booking->conf.ledger, part_of(usage->keys[i], cell),
+                                booking->delta_ns);
     if (cell == NULL)
         return rc;
     if (moved) {
@@ -213,7 +227,7 @@ static uint64_t grown(uint64_t now, uint64_t before)
 /** What a cgroup answered since the last reading. */
 static void serve(struct agent_cell *cell, const struct agent_served *now)
 {
-    struct agent_container *container = agent_ledger_container(cell->workload, cell->container);
+    struct agent_container *container = agent_containers_of(cell->workload, cell->container);
     uint64_t turns = grown(now->turns, cell->served.turns);
 
     cell->workload->requests += turns;

@@ -78,18 +78,16 @@ static struct agent_cell *free_slot(struct agent_cells *cells, uint64_t key)
     return &cells->slots[i];
 }
 
-static int grow(struct agent_cells *cells)
+static int resize(struct agent_cells *cells, size_t cap)
 {
     struct agent_cell *old = cells->slots;
     size_t old_cap = cells->cap;
+    struct agent_cell *slots = calloc(cap, sizeof(*slots));
 
-    if ((cells->n + 1) * 4 <= cells->cap * 3)
-        return 0;
-    struct agent_cell *slots = calloc(2 * old_cap, sizeof(*slots));
     if (slots == NULL)
         return -ENOMEM;
     cells->slots = slots;
-    cells->cap = 2 * old_cap;
+    cells->cap = cap;
     for (size_t i = 0; i < old_cap; i++) {
         if (old[i].used)
             *free_slot(cells, old[i].key) = old[i];
@@ -100,7 +98,7 @@ static int grow(struct agent_cells *cells)
 
 int agent_cells_add(struct agent_cells *cells, uint64_t key, struct agent_cell **ret)
 {
-    int rc = grow(cells);
+    int rc = (cells->n + 1) * 4 > cells->cap * 3 ? resize(cells, 2 * cells->cap) : 0;
 
     if (rc < 0)
         return rc;
@@ -137,4 +135,7 @@ void agent_cells_remove(struct agent_cells *cells, uint64_t key)
     }
     memset(&cells->slots[hole], 0, sizeof(cells->slots[hole]));
     cells->n--;
+    /* memory goes back after a storm; where there is none for a smaller table, this one stays */
+    if (cells->cap > CAP_MIN && cells->n * 16 < cells->cap)
+        (void)resize(cells, cells->cap / 4 > CAP_MIN ? cells->cap / 4 : CAP_MIN);
 }

@@ -18,6 +18,7 @@ struct agent_cell {
     uint64_t key;
     bool used;                       /**< slot of the table is taken */
     bool known;                      /**< the cgroup tree had it: `workload` is settled */
+    bool homeless;                   /**< there was no room for its workload */
     struct agent_workload *workload; /**< NULL: the system */
     struct agent_label *container;   /**< a reference; NULL outside containers */
     unsigned gone_sweeps;            /**< samples since its directory was seen gone */
@@ -39,5 +40,5 @@ struct agent_cell *agent_cells_find(struct agent_cells *cells, uint64_t key);
 /** Adds an empty cell for a key that has none. @return 0 or -ENOMEM. */
 int agent_cells_add(struct agent_cells *cells, uint64_t key, struct agent_cell **ret);
 
-/** Removes a key; one that is not there is ignored. */
+/** Removes a key; one that is not there is ignored. Pointers to other cells do not outlive it. */
 void agent_cells_remove(struct agent_cells *cells, uint64_t key);

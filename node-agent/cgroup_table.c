@@ -7,9 +7,9 @@
 #include "common/cleanup.h"
 
 /*
- * Three chained hashes over the same nodes, grown together so that a bucket holds about one node. A
- * node is in by_key from add to remove, in by_path and by_wd only while its directory is there, and
- * only then has it a parent: a parent cannot go before its children do.
+ * Three chained hashes over the same nodes, made larger and smaller together so that a bucket holds
+ * about one node. A node is in by_key from add to remove, in by_path and by_wd only while its
+ * directory is there, and only then has it a parent: a parent cannot go before its children do.
  */
 
 #define BUCKETS_MIN 256
@@ -89,35 +89,34 @@ void agent_cgroup_table_clear(struct agent_cgroup_table *table)
     (void)memset(table, 0, sizeof(*table));
 }
 
-static bool grow(struct agent_cgroup_table *table)
+static bool resize(struct agent_cgroup_table *table, size_t n_buckets)
 {
-    struct agent_cgroup_table larger = {.n = table->n};
+    struct agent_cgroup_table other = {.n = table->n, .n_buckets = n_buckets};
 
-    larger.n_buckets = table->n_buckets > 0 ? table->n_buckets * 2 : BUCKETS_MIN;
-    larger.by_key = calloc(larger.n_buckets, sizeof(struct agent_cgroup_node *));
-    larger.by_path = calloc(larger.n_buckets, sizeof(struct agent_cgroup_node *));
-    larger.by_wd = calloc(larger.n_buckets, sizeof(struct agent_cgroup_node *));
-    if (larger.by_key == NULL || larger.by_path == NULL || larger.by_wd == NULL) {
-        free(larger.by_key);
-        free(larger.by_path);
-        free(larger.by_wd);
+    other.by_key = calloc(other.n_buckets, sizeof(struct agent_cgroup_node *));
+    other.by_path = calloc(other.n_buckets, sizeof(struct agent_cgroup_node *));
+    other.by_wd = calloc(other.n_buckets, sizeof(struct agent_cgroup_node *));
+    if (other.by_key == NULL || other.by_path == NULL || other.by_wd == NULL) {
+        free(other.by_key);
+        free(other.by_path);
+        free(other.by_wd);
         return false;
     }
     for (size_t i = 0; i < table->n_buckets; i++) {
         while (table->by_key[i] != NULL) {
             struct agent_cgroup_node *node = table->by_key[i];
             table->by_key[i] = node->next_key;
-            link_key(&larger, node);
+            link_key(&other, node);
             if (node->cgroup.gone_ns == 0)
-                link_path(&larger, node);
+                link_path(&other, node);
             if (node->wd >= 0)
-                link_wd(&larger, node);
+                link_wd(&other, node);
         }
     }
     free(table->by_key);
     free(table->by_path);
     free(table->by_wd);
-    *table = larger;
+    *table = other;
     return true;
 }
 
@@ -142,7 +141,8 @@ struct agent_cgroup_node *agent_cgroup_table_add(struct agent_cgroup_table *tabl
 {
     kw_cleanup_free char *copy = strdup(path);
 
-    if (copy == NULL || (table->n >= table->n_buckets && !grow(table)))
+    if (copy == NULL || (table->n >= table->n_buckets &&
+                         !resize(table, table->n_buckets > 0 ? 2 * table->n_buckets : BUCKETS_MIN)))
         return NULL;
     struct agent_cgroup_node *node = agent_cgroup_table_find(table, key);
     if (node != NULL) {
@@ -211,6 +211,10 @@ void agent_cgroup_table_remove(struct agent_cgroup_table *table, struct agent_cg
     table->n--;
     free((char *)node->cgroup.path);
     free(node);
+    /* memory goes back after a storm; where there is none for a smaller table, this one stays */
+    if (table->n_buckets > BUCKETS_MIN && 16 * table->n < table->n_buckets)
+        (void)resize(table,
+                     table->n_buckets / 4 > BUCKETS_MIN ? table->n_buckets / 4 : BUCKETS_MIN);
 }
 
 void agent_cgroup_table_set_wd(struct agent_cgroup_table *table, struct agent_cgroup_node *node,

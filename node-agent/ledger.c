@@ -10,9 +10,6 @@
  * an hour, so that every reader sees their last figures, then only their energy remains, in one
  * number.
  *
- * Containers get parts of their pod's energy by CPU time in the window, by largest remainder, with
- * the pod's own processes (outside containers) as one more party that is not shown.
- *
  * Cost: per window O(workloads x slots), no allocation unless something new appears.
  */
 #include "node-agent/ledger.h"
@@ -23,18 +20,21 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "node-agent/containers.h"
+#include "node-agent/workload_index.h"
 
 /* Smoothing of the powers that people look at: a step is 63 % through after this time. */
 #define SMOOTH_NS 10e9
 
-/* A pod that restarts its containers all the time keeps so many of them listed. */
-#define CONTAINERS_MAX 64
+#define CAP_MIN 64
 
 struct agent_ledger {
     unsigned n_packages;
     uint64_t next_number;
     size_t n, cap;
     struct agent_workload **workloads;
+    struct agent_workload_index index; /* of them, by their labels */
+    struct agent_system_parts system;
     struct kw_energy totals[AGENT_SLOTS_MAX];
     uint64_t departed_uj;
     uint64_t system_ns[AGENT_PACKAGES_MAX];
@@ -66,13 +66,9 @@ int agent_ledger_new(unsigned n_packages, struct agent_ledger **ret)
 
 static void free_workload(struct agent_workload *workload)
 {
-    for (size_t i = 0; i < workload->n_containers; i++) {
-        agent_label_unref(&workload->containers[i].label);
-        agent_names_unref(&workload->containers[i].names);
-    }
+    agent_containers_clear(workload);
     agent_label_unref(&workload->label);
     agent_names_unref(&workload->names);
-    free(workload->containers);
     free(workload->window_ns);
     free(workload->window_counts);
     free(workload);
@@ -86,6 +82,7 @@ void agent_ledger_free(struct agent_ledger **ledger)
         return;
     for (size_t i = 0; i < owned->n; i++)
         free_workload(owned->workloads[i]);
+    agent_workload_index_clear(&owned->index);
     free(owned->workloads);
     free(owned->features);
     free(owned->shares);
@@ -93,19 +90,16 @@ void agent_ledger_free(struct agent_ledger **ledger)
     free(owned);
 }
 
-/** Room for one more workload and for a split among all. @return 0; -ENOSPC; -ENOMEM. */
-static int grow(struct agent_ledger *ledger)
+/** @param cap at least the number of workloads. @return 0; -ENOMEM (what is there stays good). */
+static int resize(struct agent_ledger *ledger, size_t cap)
 {
-    if (ledger->n < ledger->cap)
-        return 0;
-    if (ledger->cap >= AGENT_WORKLOADS_MAX)
-        return -ENOSPC;
-    size_t cap = ledger->cap == 0 ? 64 : 2 * ledger->cap;
     struct agent_workload **workloads =
         reallocarray(ledger->workloads, cap, sizeof(struct agent_workload *));
     if (workloads == NULL)
         return -ENOMEM;
     ledger->workloads = workloads;
+    /* while only some are as large as said, the smallest of both counts */
+    ledger->cap = cap < ledger->cap ? cap : ledger->cap;
     struct agent_features *features =
         reallocarray(ledger->features, cap + 1, sizeof(*ledger->features));
     if (features == NULL)
@@ -124,16 +118,14 @@ static int grow(struct agent_ledger *ledger)
     return 0;
 }
 
-/** @param id as in its label. */
-static struct agent_workload *find_workload(const struct agent_ledger *ledger,
-                                            enum kw_workload_kind kind, const char *id)
+/** Room for one more workload and for a split among all. @return 0; -ENOSPC; -ENOMEM. */
+static int grow(struct agent_ledger *ledger)
 {
-    for (size_t i = 0; i < ledger->n; i++) {
-        const struct agent_label *label = ledger->workloads[i]->label;
-        if (label->kind == kind && strcmp(label->id, id) == 0)
-            return ledger->workloads[i];
-    }
-    return NULL;
+    if (ledger->n < ledger->cap)
+        return 0;
+    if (ledger->cap >= AGENT_WORKLOADS_MAX)
+        return -ENOSPC;
+    return resize(ledger, ledger->cap == 0 ? CAP_MIN : 2 * ledger->cap);
 }
 
 static int add_workload(struct agent_ledger *ledger, const struct agent_identity *identity,
@@ -156,91 +148,14 @@ static int add_workload(struct agent_ledger *ledger, const struct agent_identity
     workload->window_ns = calloc(ledger->n_packages, sizeof(uint64_t));
     workload->window_counts = calloc(ledger->n_packages, sizeof(*workload->window_counts));
     if (workload->window_ns == NULL || workload->window_counts == NULL ||
-        agent_label_new(&texts, &workload->label) < 0) {
+        agent_label_new(&texts, &workload->label) < 0 ||
+        agent_workload_index_add(&ledger->index, workload->label, workload) < 0) {
         free_workload(workload);
         return -ENOMEM;
     }
     workload->number = ledger->next_number++;
     ledger->workloads[ledger->n++] = workload;
     *ret = workload;
-    return 0;
-}
-
-static struct agent_container *find_container(struct agent_workload *workload, const char *id)
-{
-    for (size_t i = 0; i < workload->n_containers; i++) {
-        if (strcmp(workload->containers[i].label->id, id) == 0)
-            return &workload->containers[i];
-    }
-    return NULL;
-}
-
-struct agent_container *agent_ledger_container(struct agent_workload *workload,
-                                               const struct agent_label *label)
-{
-    for (size_t i = 0; label != NULL && i < workload->n_containers; i++) {
-        if (workload->containers[i].label == label)
-            return &workload->containers[i];
-    }
-    return NULL;
-}
-
-static void drop_container(struct agent_workload *workload, size_t index)
-{
-    agent_label_unref(&workload->containers[index].label);
-    agent_names_unref(&workload->containers[index].names);
-    workload->n_containers--;
-    memmove(&workload->containers[index], &workload->containers[index + 1],
-            (workload->n_containers - index) * sizeof(workload->containers[0]));
-}
-
-/** Of the containers that ended, the one that did so first; SIZE_MAX: none ended. */
-static size_t first_ended(const struct agent_workload *workload)
-{
-    size_t found = SIZE_MAX;
-
-    for (size_t i = 0; i < workload->n_containers; i++) {
-        const struct agent_container *container = &workload->containers[i];
-        if (container->cgroups == 0 &&
-            (found == SIZE_MAX || container->ended_ns < workload->containers[found].ended_ns))
-            found = i;
-    }
-    return found;
-}
-
-/** Adds a container in order of ids. One that does not fit is not listed; its pod has its energy
- * all the same. */
-static int add_container(struct agent_workload *workload, const struct agent_identity *identity,
-                         const char *path, int64_t now_unix_ms)
-{
-    struct agent_label texts = {.kind = KW_WORKLOAD_CONTAINER,
-                                .id = (char *)identity->container_id,
-                                .name = (char *)"",
-                                .runtime = (char *)identity->runtime,
-                                .cgroup = (char *)path,
-                                .started_unix_ms = now_unix_ms};
-    struct agent_container container = {.cgroups = 1};
-
-    if (workload->n_containers >= CONTAINERS_MAX) {
-        size_t oldest = first_ended(workload);
-        if (oldest == SIZE_MAX)
-            return 0;
-        drop_container(workload, oldest);
-    }
-    struct agent_container *containers =
-        reallocarray(workload->containers, workload->n_containers + 1, sizeof(*containers));
-    if (containers == NULL)
-        return -ENOMEM;
-    workload->containers = containers;
-    if (agent_label_new(&texts, &container.label) < 0)
-        return -ENOMEM;
-    size_t at = workload->n_containers;
-    while (at > 0 && strcmp(containers[at - 1].label->id, container.label->id) > 0) {
-        containers[at] = containers[at - 1];
-        at--;
-    }
-    containers[at] = container;
-    workload->n_containers++;
     return 0;
 }
 
@@ -254,7 +169,7 @@ int agent_ledger_attach(struct agent_ledger *ledger, const struct agent_identity
 
     if (id == NULL || container_id == NULL)
         return -ENOMEM;
-    struct agent_workload *workload = find_workload(ledger, identity->kind, id);
+    struct agent_workload *workload = agent_workload_index_find(&ledger->index, identity->kind, id);
 
     if (workload == NULL) {
         int rc = add_workload(ledger, identity, now_unix_ms, &workload);
@@ -262,12 +177,12 @@ int agent_ledger_attach(struct agent_ledger *ledger, const struct agent_identity
             return rc;
     }
     if (identity->container_id[0] != '\0') {
-        container = find_container(workload, container_id);
+        container = agent_containers_find(workload, container_id);
         if (container != NULL) {
             container->cgroups++;
         } else {
-            int rc = add_container(workload, identity, path, now_unix_ms);
-            container = find_container(workload, container_id);
+            int rc = agent_containers_add(workload, identity, path, now_unix_ms);
+            container = agent_containers_find(workload, container_id);
             if (rc < 0 && workload->cgroups == 0)
                 workload->ended_unix_ms = now_unix_ms; /* made for nothing: departs in time */
             if (rc < 0)
@@ -285,7 +200,7 @@ int agent_ledger_attach(struct agent_ledger *ledger, const struct agent_identity
 void agent_ledger_detach(struct agent_workload *workload, const struct agent_label *label,
                          uint64_t now_ns, int64_t now_unix_ms)
 {
-    struct agent_container *container = agent_ledger_container(workload, label);
+    struct agent_container *container = agent_containers_of(workload, label);
 
     if (container != NULL && container->cgroups > 0 && --container->cgroups == 0)
         container->ended_ns = now_ns;
@@ -300,6 +215,7 @@ void agent_ledger_begin(struct agent_ledger *ledger)
 {
     memset(ledger->system_ns, 0, sizeof(ledger->system_ns));
     memset(ledger->system_counts, 0, sizeof(ledger->system_counts));
+    agent_system_parts_begin(&ledger->system);
     for (size_t i = 0; i < ledger->n; i++) {
         struct agent_workload *workload = ledger->workloads[i];
         memset(workload->window_ns, 0, ledger->n_packages * sizeof(uint64_t));
@@ -334,13 +250,24 @@ void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *worklo
         return;
     workload->cpu_ns += all;
     workload->window_all_ns += all;
-    struct agent_container *container = agent_ledger_container(workload, label);
+    struct agent_container *container = agent_containers_of(workload, label);
     if (container == NULL) {
         workload->window_own_ns += all;
         return;
     }
     container->cpu_ns += all;
     container->window_ns += all;
+}
+
+void agent_ledger_use_system(struct agent_ledger *ledger, enum agent_system_part part,
+                             const uint64_t *cpu_ns)
+{
+    agent_system_parts_use(&ledger->system, part, cpu_ns, ledger->n_packages);
+}
+
+const struct agent_system_parts *agent_ledger_system(const struct agent_ledger *ledger)
+{
+    return &ledger->system;
 }
 
 /** Books a split; one that does not add up is refused whole. */
@@ -359,8 +286,11 @@ static void book(struct agent_ledger *ledger, const struct agent_ledger_energy *
     }
     total->idle_uj += split->idle_uj;
     total->unattributed_uj += split->unattributed_uj;
-    if (n > 0)
+    if (n > 0) {
         total->system_uj += split->shares[0].active_uj;
+        agent_system_parts_share(&ledger->system, split->shares[0].active_uj, energy->package,
+                                 ledger->n_packages);
+    }
     for (size_t i = 1; i < n; i++) {
         struct agent_workload *workload = ledger->parties[i];
         const struct agent_share *share = &split->shares[i];
@@ -413,23 +343,6 @@ uint64_t agent_ledger_split(struct agent_ledger *ledger, const struct agent_attr
     return split.idle_mw;
 }
 
-/** Divides what a workload got in the window among its containers. */
-static void share_containers(struct agent_workload *workload)
-{
-    uint64_t weights[CONTAINERS_MAX + 1], given[CONTAINERS_MAX + 1], scratch[CONTAINERS_MAX + 1];
-    uint64_t gained_uj = workload->window_cpu_uj + workload->window_dram_uj;
-    size_t n = workload->n_containers;
-
-    if (n == 0 || gained_uj == 0)
-        return;
-    for (size_t i = 0; i < n; i++)
-        weights[i] = workload->containers[i].window_ns;
-    weights[n] = workload->window_own_ns;
-    (void)agent_apportion(gained_uj, weights, n + 1, given, scratch);
-    for (size_t i = 0; i < n; i++)
-        workload->containers[i].active_uj += given[i];
-}
-
 static void smooth(double *mw, uint64_t gained_uj, uint64_t interval_ns, double keep)
 {
     double now_mw = (double)gained_uj * 1e6 / (double)interval_ns;
@@ -437,25 +350,36 @@ static void smooth(double *mw, uint64_t gained_uj, uint64_t interval_ns, double 
     *mw = *mw * keep + now_mw * (1.0 - keep);
 }
 
-/** Containers of a living pod that ended long ago; their energy stays the pod's. */
-static void drop_old_containers(struct agent_workload *workload, uint64_t now_ns)
+/** How long an ended workload is listed: a storm of pods must leave room for the next ones, whose
+ * energy would go to the system otherwise. */
+static uint64_t stay_of(size_t n)
 {
-    for (size_t i = workload->n_containers; i-- > 0;) {
-        const struct agent_container *container = &workload->containers[i];
-        if (container->cgroups == 0 && now_ns - container->ended_ns >= AGENT_DEPART_NS)
-            drop_container(workload, i);
-    }
+    if (n > AGENT_WORKLOADS_MAX - AGENT_WORKLOADS_MAX / 16)
+        return 0;
+    return n > AGENT_WORKLOADS_MAX / 4 * 3 ? AGENT_DEPART_NS / 15 : AGENT_DEPART_NS;
+}
+
+/** Gives memory back after a storm. Where there is none for a smaller table the large one stays. */
+static void shrink(struct agent_ledger *ledger)
+{
+    size_t cap = ledger->cap;
+
+    while (cap > CAP_MIN && ledger->n < cap / 8)
+        cap /= 2;
+    if (cap < ledger->cap)
+        (void)resize(ledger, cap);
 }
 
 void agent_ledger_end(struct agent_ledger *ledger, uint64_t now_ns, uint64_t interval_ns,
                       void (*departed)(void *user, uint64_t number), void *user)
 {
     double ewma_keep = exp(-(double)interval_ns / SMOOTH_NS);
+    uint64_t stay_ns = stay_of(ledger->n);
     size_t kept = 0;
 
     for (size_t i = 0; i < ledger->n; i++) {
         struct agent_workload *workload = ledger->workloads[i];
-        share_containers(workload);
+        agent_containers_share(workload);
         if (workload->cgroups == 0) {
             workload->cpu_mw = 0;
             workload->dram_mw = 0;
@@ -468,22 +392,33 @@ void agent_ledger_end(struct agent_ledger *ledger, uint64_t now_ns, uint64_t int
             smooth(&workload->dram_mw, workload->window_dram_uj, interval_ns, keep);
             workload->watched_ns += interval_ns;
         }
-        if (workload->cgroups == 0 && now_ns - workload->ended_ns >= AGENT_DEPART_NS) {
+        if (workload->cgroups == 0 && now_ns - workload->ended_ns >= stay_ns) {
             ledger->departed_uj += workload->cpu_uj + workload->dram_uj;
             if (departed != NULL)
                 departed(user, workload->number);
+            agent_workload_index_remove(&ledger->index, workload->label);
             free_workload(workload);
             continue;
         }
-        drop_old_containers(workload, now_ns);
+        agent_containers_expire(workload, now_ns);
         ledger->workloads[kept++] = workload;
     }
     ledger->n = kept;
+    shrink(ledger);
 }
 
 const struct kw_energy *agent_ledger_total(const struct agent_ledger *ledger, unsigned slot)
 {
     return &ledger->totals[slot];
+}
+
+uint64_t agent_ledger_active_uj(const struct agent_ledger *ledger)
+{
+    uint64_t active_uj = 0;
+
+    for (unsigned slot = 0; slot < AGENT_SLOTS_MAX; slot++)
+        active_uj += ledger->totals[slot].pods_uj + ledger->totals[slot].system_uj;
+    return active_uj;
 }
 
 uint64_t agent_ledger_departed_uj(const struct agent_ledger *ledger)

@@ -13,6 +13,7 @@
 #include "node-agent/metering.h"
 #include "node-agent/names.h"
 #include "node-agent/requests.h"
+#include "node-agent/system_parts.h"
 
 /*
  * Who used what since the epoch began: workloads with cumulative energies, and totals per package
@@ -24,7 +25,8 @@
  * many. */
 #define AGENT_WORKLOADS_MAX 16384
 
-/** An ended workload stays listed for so long, then its energy moves into `departed_uj`. */
+/** An ended workload stays listed for so long, then its energy moves into `departed_uj`; shorter
+ * where so many end that there would soon be no room for new ones. */
 #define AGENT_DEPART_NS (15 * 60 * UINT64_C(1000000000))
 
 struct agent_container {
@@ -113,10 +115,13 @@ void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *worklo
                       const struct agent_label *label, const uint64_t *cpu_ns,
                       const struct agent_counts *counts);
 
-/** @return the workload's container behind a reference; NULL where it is none or no longer listed.
- */
-struct agent_container *agent_ledger_container(struct agent_workload *workload,
-                                               const struct agent_label *label);
+/** Says which part of the system CPU time is of that agent_ledger_use was told to be the system's.
+ * What it is not told of is AGENT_SYSTEM_OTHER. */
+void agent_ledger_use_system(struct agent_ledger *ledger, enum agent_system_part part,
+                             const uint64_t *cpu_ns);
+
+/** The system's energy by part: adds up to system_uj of all slots. */
+const struct agent_system_parts *agent_ledger_system(const struct agent_ledger *ledger);
 
 /** One slot's energy in the window. */
 struct agent_ledger_energy {
@@ -147,6 +152,9 @@ void agent_ledger_end(struct agent_ledger *ledger, uint64_t now_ns, uint64_t int
 
 /** Totals of a slot since the epoch began. */
 const struct kw_energy *agent_ledger_total(const struct agent_ledger *ledger, unsigned slot);
+
+/** Energy above idle of all slots, of workloads and the system, since the epoch began. */
+uint64_t agent_ledger_active_uj(const struct agent_ledger *ledger);
 
 /** Active energy of workloads that left. */
 uint64_t agent_ledger_departed_uj(const struct agent_ledger *ledger);

@@ -354,6 +354,32 @@ static void write_platform(struct kw_metrics_page *page, const struct agent_metr
     kw_metrics_scaled(page, sealed(&labels, input), platform->mw, 3);
 }
 
+static void write_system(struct kw_metrics_page *page, const struct agent_metrics_input *input)
+{
+    const struct kw_system_sample *system = &input->snapshot->sample.system;
+    const struct {
+        const char *part;
+        uint64_t uj, cpu_ns;
+    } rows[] = {{"root", system->root_uj, system->root_cpu_ns},
+                {"slices", system->slices_uj, system->slices_cpu_ns},
+                {"other", system->other_uj, system->other_cpu_ns}};
+
+    for (unsigned figure = 0; figure < 2; figure++) {
+        kw_metrics_family(
+            page, figure == 0 ? "kwatt_system_joules_total" : "kwatt_system_cpu_seconds_total",
+            KW_METRIC_COUNTER,
+            figure == 0 ? "The system's energy above idle by what drew it: the root "
+                          "cgroup, processes right in slices, and the rest."
+                        : "The system's CPU time by what used it.");
+        for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+            struct labels labels = {0};
+            put(&labels, "part", rows[i].part);
+            kw_metrics_scaled(page, sealed(&labels, input),
+                              figure == 0 ? rows[i].uj : rows[i].cpu_ns, figure == 0 ? 6 : 9);
+        }
+    }
+}
+
 static void write_node(struct kw_metrics_page *page, const struct agent_metrics_input *input)
 {
     const struct kw_sample *sample = &input->snapshot->sample;
@@ -365,6 +391,7 @@ static void write_node(struct kw_metrics_page *page, const struct agent_metrics_
         write_zones(page, input, (enum zone_figure)figure);
     gauge(page, input, "kepler_node_cpu_usage_ratio",
           "CPU use since the sample before, as a share of the node.", ratio_permille, 3);
+    write_system(page, input);
     write_platform(page, input);
     write_quality(page, input);
     gauge(page, input, "kwatt_node_idle_watts",
@@ -396,6 +423,10 @@ static void write_own(struct kw_metrics_page *page, const struct agent_metrics_i
           sample->interval_ns, 9);
     counter(page, input, "kwatt_agent_cpu_seconds_total", "CPU time of the agent itself.",
             sample->self_cpu_ns, 9);
+    counter(page, input, "kwatt_agent_joules_total",
+            "Energy above idle of the agent itself, by its part of the node's CPU time; its own "
+            "workload has it, too.",
+            sample->self_uj, 6);
     gauge(page, input, "kwatt_agent_resident_memory_bytes", "Resident memory of the agent itself.",
           sample->self_rss_bytes, 0);
     if (!input->has_redis)

@@ -67,7 +67,7 @@ struct agent_sampler {
     uint64_t epoch, seq;
     uint64_t last_ns;       /* monotonic, end of the last window */
     uint64_t last_ahead_ns; /* boot clock - monotonic clock then */
-    uint64_t self_base_ns;
+    struct agent_self_cost self;
     double node_mw; /* EWMA */
     uint64_t watched_ns;
     struct agent_period period; /* since the sample shown last */
@@ -152,7 +152,7 @@ int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sample
         return -ENOMEM;
     sampler->conf = *conf;
     sampler->epoch = (uint64_t)kw_now_unix_ms();
-    sampler->self_base_ns = agent_self_cpu_ns();
+    agent_self_cost_begin(&sampler->self);
     node_prior(conf, &idle_mw, &full_mw);
     agent_curve_init(&sampler->curve, idle_mw, full_mw);
     int rc = conf->method->open(AGENT_WORKLOADS_MAX + 1, &sampler->method);
@@ -352,7 +352,9 @@ static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *sn
                    agent_metering_ops(conf->metering)->name);
     (void)snprintf(sample->method, sizeof(sample->method), "%s", conf->method->name);
     (void)snprintf(sample->accounting, sizeof(sample->accounting), "%s", conf->accounting->name);
-    sample->self_cpu_ns = agent_self_cpu_ns() - sampler->self_base_ns;
+    sample->self_cpu_ns = agent_self_cpu_ns() - sampler->self.base_ns;
+    sample->self_uj = sampler->self.uj;
+    agent_system_parts_show(agent_ledger_system(sampler->ledger), &sample->system);
     sample->self_rss_bytes = agent_self_rss_bytes();
 }
 
@@ -461,6 +463,7 @@ void agent_sampler_window(struct agent_sampler *sampler, uint64_t window_ns,
     uint64_t measured_uj = split_all(sampler, window.usage_known && slept_ns == 0, slept_ns);
     agent_ledger_end(sampler->ledger, sampler->last_ns, window.interval_ns, forget_workload,
                      sampler);
+    agent_self_cost_add(&sampler->self, agent_ledger_active_uj(sampler->ledger), window.busy_ns);
     agent_period_add(&sampler->period, &window);
     learn(sampler, measured_uj, &window);
     *ret_notes = notes;

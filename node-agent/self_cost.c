@@ -44,3 +44,24 @@ uint64_t agent_self_rss_bytes(void)
         return 0;
     return pages * (uint64_t)page;
 }
+
+void agent_self_cost_begin(struct agent_self_cost *cost)
+{
+    *cost = (struct agent_self_cost){.base_ns = agent_self_cpu_ns()};
+    cost->last_ns = cost->base_ns;
+}
+
+void agent_self_cost_add(struct agent_self_cost *cost, uint64_t active_uj, uint64_t busy_ns)
+{
+    uint64_t now_ns = agent_self_cpu_ns();
+    uint64_t own_ns = now_ns > cost->last_ns ? now_ns - cost->last_ns : 0;
+    uint64_t gained_uj = active_uj > cost->active_uj ? active_uj - cost->active_uj : 0;
+
+    /* the process's clock and the accounting's differ by what the last slice holds */
+    if (own_ns > busy_ns)
+        own_ns = busy_ns;
+    if (busy_ns > 0)
+        cost->uj += (uint64_t)((unsigned __int128)gained_uj * own_ns / busy_ns);
+    cost->last_ns = now_ns;
+    cost->active_uj = active_uj;
+}

@@ -71,6 +71,7 @@ struct kw_sample kwt_sample(uint64_t *state)
         .quality = (uint32_t)(kwt_random(state) % (UINT32_C(1) << KW_QUALITY__MAX)),
         .self_cpu_ns = number(state),
         .self_rss_bytes = number(state),
+        .self_uj = number(state),
     };
 
     text(state, sample.node, sizeof(sample.node) - 1);
@@ -85,6 +86,10 @@ struct kw_sample kwt_sample(uint64_t *state)
         if (sample.packages[i].has_dram)
             sample.packages[i].dram = energy(state);
     }
+    if (kwt_random(state) % 2 == 0)
+        sample.system =
+            (struct kw_system_sample){true,          number(state), number(state), number(state),
+                                      number(state), number(state), number(state)};
     sample.platform.present = kwt_random(state) % 2 == 0;
     if (sample.platform.present) {
         sample.platform.mw = number(state);
