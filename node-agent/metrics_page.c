@@ -356,27 +356,16 @@ static void write_platform(struct kw_metrics_page *page, const struct agent_metr
 
 static void write_system(struct kw_metrics_page *page, const struct agent_metrics_input *input)
 {
+    static const char *const parts[] = {"root", "slices", "other"};
     const struct kw_system_sample *system = &input->snapshot->sample.system;
-    const struct {
-        const char *part;
-        uint64_t uj, cpu_ns;
-    } rows[] = {{"root", system->root_uj, system->root_cpu_ns},
-                {"slices", system->slices_uj, system->slices_cpu_ns},
-                {"other", system->other_uj, system->other_cpu_ns}};
+    const uint64_t uj[] = {system->root_uj, system->slices_uj, system->other_uj};
 
-    for (unsigned figure = 0; figure < 2; figure++) {
-        kw_metrics_family(
-            page, figure == 0 ? "kwatt_system_joules_total" : "kwatt_system_cpu_seconds_total",
-            KW_METRIC_COUNTER,
-            figure == 0 ? "The system's energy above idle by what drew it: the root "
-                          "cgroup, processes right in slices, and the rest."
-                        : "The system's CPU time by what used it.");
-        for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
-            struct labels labels = {0};
-            put(&labels, "part", rows[i].part);
-            kw_metrics_scaled(page, sealed(&labels, input),
-                              figure == 0 ? rows[i].uj : rows[i].cpu_ns, figure == 0 ? 6 : 9);
-        }
+    kw_metrics_family(page, "kwatt_system_joules_total", KW_METRIC_COUNTER,
+                      "The system's energy above idle by what drew it, in joules.");
+    for (size_t i = 0; i < KW_ARRAY_SIZE(parts); i++) {
+        struct labels labels = {0};
+        put(&labels, "part", parts[i]);
+        kw_metrics_scaled(page, sealed(&labels, input), uj[i], 6);
     }
 }
 
