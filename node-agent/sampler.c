@@ -9,9 +9,8 @@
  * time is booked, and each slot's energy is split on its own.
  *
  * A window is as long as the monotonic clock says. If the agent was stopped, the counters went on:
- * the window is then long and exact, and flagged; if the machine slept, the boot clock shows
- * it. Nobody ran while it slept: of a meter that went on, idle is taken off for that time too, and
- * the rest is nobody's.
+ * the window is then long and exact, and flagged; if the machine slept, the boot clock shows it.
+ * Nobody ran meanwhile: of a meter that went on, idle is taken off too, and the rest is nobody's.
  *
  * A domain that could not be read for a while gives its energy in one piece when it comes back. It
  * is split by the last window's CPU time, since nothing better is known, and idle is taken off for
@@ -102,8 +101,8 @@ static void node_prior(const struct agent_sampler_conf *conf, uint64_t *ret_idle
     }
 }
 
-/** Leaves out of a reading what is not of this node. Needs the tree as it is now: a cgroup that was
- * just born is in it. */
+/** Leaves out of a reading what is not of this node, and lets go of it: it would fill the map.
+ * Needs the tree as it is now: a cgroup that was just born is in it. */
 static void confine(struct agent_sampler *sampler)
 {
     struct agent_usage *usage = &sampler->usage;
@@ -113,10 +112,12 @@ static void confine(struct agent_sampler *sampler)
         return;
     (void)agent_cgroups_update(sampler->conf.cgroups, kw_now_ns());
     for (size_t i = 0; i < usage->n; i++) {
-        if (usage->keys[i] != AGENT_KEY_OVERFLOW &&
-            agent_cgroups_find(sampler->conf.cgroups, usage->keys[i]) == NULL)
+        uint64_t key = usage->keys[i];
+        if (key != AGENT_KEY_OVERFLOW && agent_cgroups_find(sampler->conf.cgroups, key) == NULL) {
+            sampler->conf.accounting->forget(sampler->conf.accounting_self, &key, 1);
             continue;
-        usage->keys[kept] = usage->keys[i];
+        }
+        usage->keys[kept] = key;
         memmove(&usage->cpu_ns[kept * row], &usage->cpu_ns[i * row], row * sizeof(uint64_t));
         if ((usage->features & AGENT_FEATURES_MORE) != 0)
             memmove(&usage->more[kept * row], &usage->more[i * row], row * sizeof(*usage->more));
