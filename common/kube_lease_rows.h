@@ -12,6 +12,9 @@
  * their defaults are those of Kubernetes' own components.
  */
 
+/* Members and texts are pasted into the initialisers as they are.
+ * NOLINTBEGIN(bugprone-macro-parentheses) */
+
 /** @param settings "struct x"; @param member of it; @param heading their group in --help; @param
  * default_name of the Lease. */
 #define KW_LEASE_ROWS(settings, member, heading, default_name)                                   \
@@ -79,3 +82,5 @@
          .metavar = "TIME",                                                                      \
          .help = "time between two renewals, or looks at the Lease",                             \
          .group = (heading)},
+
+/* NOLINTEND(bugprone-macro-parentheses) */

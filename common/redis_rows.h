@@ -11,6 +11,9 @@
  * are macros, since a table is one constant array.
  */
 
+/* Members and texts are pasted into the initialisers as they are.
+ * NOLINTBEGIN(bugprone-macro-parentheses) */
+
 #define KW_REDIS_URL_FORMS                                                                     \
     "redis://[USER@]HOST[:PORT][/DB]; rediss:// for TLS; "                                     \
     "redis+sentinel://[USER@]HOST[:PORT],.../MASTER[/DB] or rediss+sentinel:// to find it by " \
@@ -117,3 +120,5 @@
      .metavar = "TIME",                                                         \
      .help = "longest wait for one answer of Redis; nothing else waits for it", \
      .group = (heading)},
+
+/* NOLINTEND(bugprone-macro-parentheses) */

@@ -12,7 +12,7 @@ def test(world: World) -> None:
     # --force: the pod has no controller; daemons stay, as they do in any cluster
     world.cluster.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=90s")
     check(not world.exists(f"{world.pods}/moves"), "the pod was not drained")
-    wait_for("kwatt to be whole on the nodes that are left", lambda: not world.kwatt.missing())
+    world.kwatt.wait_whole()
     check(world.bound("during", cpu="100m") != node.name, "a pod went to a drained node")
 
     node.power_off()
@@ -25,7 +25,7 @@ def test(world: World) -> None:
         node.power_on()     # registers anew, without the taint of the drain
         wait_for("the node to be back", lambda: node.name in world.cluster.ready_nodes())
         world.kwatt.node_is_on(node.name)
-    wait_for("kwatt to be whole again", lambda: not world.kwatt.missing())
+    world.kwatt.wait_whole()
     world.kwatt.wait_fresh()
     check(world.kwatt.view(node.name)["sample"]["seq"] > 0, "the agent of the node that came back says nothing")
 

@@ -29,13 +29,15 @@ def agent_gone(world: World) -> None:
 
 
 def api_gone(world: World) -> None:
+    before = world.kwatt.restarts("recommender")
     world.cluster.control.stop("kube-apiserver", 9)
     world.cluster.hang_up()
     world.cluster.start_apiserver()
     world.cluster.wait_api()
     world.bound("after-restart", cpu="100m")
     world.running("after-restart")
-    check("recommender" not in world.kwatt.missing(), "the recommender ended with the API server")
+    world.kwatt.wait_whole()
+    check(world.kwatt.restarts("recommender") == before, "the recommender ended with the API server")
 
 
 def test(world: World) -> None:

@@ -149,6 +149,9 @@ class Installed(Kwatt):
     def missing(self) -> list[str]:
         return [*super().missing(), *self.moving()]
 
+    def restarts(self, component: str) -> int:
+        return sum(status["restartCount"] for pod in self.pods(component) for status in pod["status"].get("containerStatuses", []))
+
     def show(self) -> None:
         super().show()
         print(self.cluster.kubectl("get", "pods", "-A", "-o", "wide"), file=sys.stderr)

@@ -78,8 +78,8 @@ class World:
         """That nothing of the cluster or of kwatt has ended, or is on its way to somewhere else."""
         processes = self.cluster.control.processes()
         ended = [name for name, entry in processes.items() if entry["exit"] is not None]
-        ended += self.kwatt.missing()
         check(not ended, f"not running: {', '.join(ended)}")
+        self.kwatt.wait_whole()
         self.kwatt.wait_fresh()
 
     # ---- pods ----
