@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "tests/support/cmocka.h"
 
 /* One connection: `local` is the other end of the test's socket. */
@@ -111,12 +112,28 @@ static void note_handshake(struct bridge *b)
     outcome->connected = true;
 }
 
+/** Ends the test's side as a server would that lingers for a second: closing with bytes that nobody
+ * read would reset it, and the test might lose the answer. */
+static void end_local(const struct bridge *b)
+{
+    struct pollfd fd = {.fd = b->local, .events = POLLIN};
+    char bytes[16384];
+    uint64_t end_ns = kw_now_ns() + KW_NS_PER_S;
+
+    (void)shutdown(b->local, SHUT_WR);
+    while (kw_now_ns() < end_ns && poll(&fd, 1, 100) > 0) {
+        if (recv(b->local, bytes, sizeof(bytes), 0) <= 0)
+            break;
+    }
+    (void)close(b->local);
+}
+
 static void release(struct bridge *b)
 {
     gnutls_deinit(b->session);
     gnutls_certificate_free_credentials(b->credentials);
     (void)close(b->net);
-    (void)close(b->local);
+    end_local(b);
     free(b);
 }
 
