@@ -254,7 +254,11 @@ class Cluster(KubeApi):
              "spec": {"ports": listed, **({"clusterIP": cluster_ip} if cluster_ip else {})}},
             {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
              "metadata": {**metadata, "labels": {"kubernetes.io/service-name": name}},
-             "endpoints": [{"addresses": [address], "conditions": {"ready": True}}], "ports": listed}])
+             "endpoints": [{"addresses": [address], "conditions": {"ready": True}}], "ports": listed},
+            # the aggregator of old API servers looks for these
+            {"apiVersion": "v1", "kind": "Endpoints",
+             "metadata": {**metadata, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+             "subsets": [{"addresses": [{"ip": address}], "ports": listed}]}])
 
     def ready_nodes(self) -> list[str]:
         return [node["metadata"]["name"] for node in self.request("GET", "/api/v1/nodes")["items"]
