@@ -163,11 +163,6 @@ class World:
         wait_for(f"{node} to be seen busy", lambda: used(node) > margin + max(map(used, others)))
         self.kwatt.wait_published()
 
-    def end_busy(self, node: str) -> None:
-        for pod in self.cluster.request("GET", self.pods)["items"]:
-            if pod["metadata"]["name"].startswith(f"busy-{node}-"):
-                self.delete(pod["metadata"]["name"])
-
     def show(self) -> None:
         """Where a failure is looked for."""
         events = self.cluster.request("GET", f"/api/v1/namespaces/{self.namespace}/events")["items"]
