@@ -362,7 +362,7 @@ int sent(__u64 *ctx)
     }
     value = value_of(bpf_get_current_task_btf());
     if (value == NULL)
-        return 0; /* more serving cgroups than the map holds: user space says so */
+        return 0; /* more serving cgroups than the map holds: not counted */
     value->turns += 1 + (__u64)connection->held;
     add_class(value, class);
     if (statuses && connection->held > 0) {
