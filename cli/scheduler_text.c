@@ -20,26 +20,26 @@ static const char head[] =
 static const char filter_off[] =
     "  # filterVerb is left out: no power cap is configured, so nothing would be rejected, and "
     "each\n"
-    "  # pod would wait for one more call with all node names in it: at 500 nodes, about a fifth "
+    "  # pod would wait for one more call with all node names in it: at 500 nodes, about a sixth "
     "of\n"
     "  # the pods a second. With caps, print this again with --filter.\n";
 
 static const char filter_on[] =
     "  # Asked before any score: rejects what caps do not allow. Costs one more call per pod, "
     "with\n"
-    "  # all node names in it: at 500 nodes, about a fifth of the pods a second.\n"
+    "  # all node names in it: at 500 nodes, about a sixth of the pods a second.\n"
     "  filterVerb: filter\n"
     "  # Confirms the scheduler's choice of victims, so that preemption does not go past the\n"
     "  # filter.\n"
     "  preemptVerb: preempt\n";
 
 static const char prioritize[] =
-    "  # The scores. At 500 nodes a scheduler at full speed places about a third fewer pods a "
-    "second\n"
-    "  # than without an extender: it encodes the question and decodes the answer, and from 1.35 "
-    "on\n"
-    "  # it reuses no results for pods that are alike. Of the CPU of a pod, kwatt's part is a\n"
-    "  # few hundredths.\n"
+    "  # The scores. At 500 nodes a scheduler at full speed places about two fifths fewer pods a\n"
+    "  # second than without an extender: it encodes the question and decodes the answer, and "
+    "from\n"
+    "  # 1.35 on it reuses no results for pods that are alike. Of the CPU of a pod, kwatt's part "
+    "is\n"
+    "  # a few hundredths.\n"
     "  prioritizeVerb: prioritize\n";
 
 static const char scale[] =
@@ -52,10 +52,10 @@ static const char scale[] =
 
 static const char names[] =
     "  # Names instead of whole Node objects: about 50 bytes a node instead of 15 kB. Without it\n"
-    "  # the scheduler itself needs tens of milliseconds per pod (at 500 nodes, a fifth of the "
-    "pods a\n"
-    "  # second), and from 1.34 on its resource plugins see idle nodes behind an extender's "
-    "filter.\n"
+    "  # the scheduler itself needs tens of milliseconds per pod (at 500 nodes, a sixth of the "
+    "pods\n"
+    "  # a second is left), and from 1.34 on its resource plugins see idle nodes behind an\n"
+    "  # extender's filter.\n"
     "  nodeCacheCapable: true\n";
 
 static const char timeout[] =
