@@ -15,7 +15,7 @@
 
 enum kw_workload_kind {
     KW_WORKLOAD_POD,       /**< id: pod UID */
-    KW_WORKLOAD_CONTAINER, /**< id: full container id */
+    KW_WORKLOAD_CONTAINER, /**< id: full container id; cgroup path of those that have a name only */
     KW_WORKLOAD_UNIT,      /**< id: cgroup path; name: "nginx.service" */
     KW_WORKLOAD_VM,        /**< id: UUID or cgroup path */
     KW_WORKLOAD_CGROUP,    /**< id: cgroup path */
@@ -62,7 +62,8 @@ struct kw_pod_record {
     char *owner_name;        /**< "" with owner_kind */
     enum kw_qos qos;         /**< of a pod */
     struct kw_labels labels; /**< of the pod; those that the agent's operator asked for */
-    char *runtime;           /**< "containerd", "cri-o", "docker", "podman", "" */
+    char *runtime;           /**< "containerd", "cri-o", "docker", "podman", "buildkit", "lxc",
+                                "libvirt-lxc", "systemd-nspawn"; "" unknown */
     char *cgroup;            /**< path of its topmost cgroup */
     uint64_t epoch;          /**< of the agent; 0 is no epoch */
     int64_t started_unix_ms; /**< when the agent first saw it */

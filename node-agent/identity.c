@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "node-agent/identity_machine.h"
 #include "node-agent/path_part.h"
 
 /*
@@ -16,9 +17,13 @@
  *   pod        .../kubepods/[burstable|besteffort/]pod<uid>          kubelet, cgroupfs driver
  *              .../[x-]kubepods[-qos]-pod<uid with _>.slice          kubelet, systemd driver
  *              .../kubepods[-qos]-pod<uid>.slice:<prefix>:<id>       drivers of kubelet and runtime
- * at odds machine    machine-qemu\x2d1\x2dname.scope, name.libvirt-qemu, qemu.slice/100.scope
+ *                                                                at odds
+ *   machine    machine-[qemu\x2d1\x2d]<name>.scope, systemd-nspawn@<name>.service,
+ *              <name>.libvirt-qemu, <name>.libvirt-lxc, qemu.slice/100.scope, lxc.payload.<name>,
+ *              /lxc/<name>
  *   container  docker-<id>.scope, cri-containerd-<id>.scope, crio-<id>.scope, libpod-<id>.scope,
- *              nerdctl-<id>.scope, lxc.payload.<name>, /docker/<id>, libpod-<id>, /<namespace>/<id>
+ *              nerdctl-<id>.scope, libpod-payload-<id>, /docker/<id>, libpod-<id>, buildkit/<id>,
+ *              /<namespace>/<id>
  *   unit       *.service, *.scope, ... of systemd, with its own user's units below user@N.service
  *
  * A uid is a UUID, or the hash of 32 hex digits by which the kubelet names static pods; below the
@@ -30,6 +35,7 @@
 
 #define HASH_UID_LEN     32 /* MD5 of the static pod's manifest */
 #define CONTAINER_ID_LEN 64
+#define BUILD_ID_LEN     25 /* of a step of BuildKit, in base 36 */
 #define SHORT_ID_LEN     12 /* what docker ps shows */
 #define SHORT_UID_LEN    8
 
@@ -63,12 +69,24 @@ struct scope_prefix {
 /* "PREFIX<64 hex>" with or without ".scope": who writes what. */
 static const struct scope_prefix scope_prefixes[] = {
     {"cri-containerd-", "containerd"},
+    {"containerd-", "containerd"},
     {"crio-", "cri-o"},
     {"docker-", "docker"},
+    {"libpod-payload-", "podman"}, /* --cgroups=split, as Quadlet's units have it */
     {"libpod-", "podman"},
     {"nerdctl-", "containerd"},
     {"kata_", ""},
 };
+
+/* What runs a step of a build, in docker's own BuildKit or in one by itself. */
+static bool is_build_step(struct agent_part id)
+{
+    for (size_t i = 0; i < id.len; i++) {
+        if (!(id.at[i] >= 'a' && id.at[i] <= 'z') && !(id.at[i] >= '0' && id.at[i] <= '9'))
+            return false;
+    }
+    return id.len == BUILD_ID_LEN;
+}
 
 /* A component that names a container whatever stands around it. */
 static bool container_from_part(struct agent_part part, struct agent_part *ret_id,
@@ -77,10 +95,6 @@ static bool container_from_part(struct agent_part part, struct agent_part *ret_i
     struct agent_part id = part;
 
     *ret_runtime = "";
-    if (agent_part_strip_prefix(&id, "lxc.payload.")) {
-        *ret_id = id;
-        return true;
-    }
     (void)agent_part_strip_suffix(&id, ".scope");
     for (size_t i = 0; i < KW_ARRAY_SIZE(scope_prefixes); i++) {
         if (agent_part_strip_prefix(&id, scope_prefixes[i].prefix)) {
@@ -89,7 +103,8 @@ static bool container_from_part(struct agent_part part, struct agent_part *ret_i
         }
     }
     *ret_id = id;
-    return agent_part_is_hex(id, CONTAINER_ID_LEN);
+    return agent_part_is_hex(id, CONTAINER_ID_LEN) ||
+           (strcmp(*ret_runtime, "docker") == 0 && is_build_step(id));
 }
 
 static void set_container(struct agent_identity *ret, struct agent_part id, const char *runtime)
@@ -104,6 +119,13 @@ static bool is_namespace_of_containerd(struct agent_part part)
            agent_part_is(part, "moby");
 }
 
+/* podman's pods with the cgroupfs driver: /libpod_parent/<id of the pod>/libpod-<id> */
+static bool is_podman_pod(struct agent_part before, struct agent_part part)
+{
+    return before.at != NULL && agent_part_is(before, "libpod_parent") &&
+           agent_part_is_hex(part, CONTAINER_ID_LEN);
+}
+
 /* Containers outside Kubernetes. */
 static bool from_container(const char *path, struct agent_part before, struct agent_part part,
                            bool top, struct agent_identity *ret)
@@ -111,28 +133,30 @@ static bool from_container(const char *path, struct agent_part before, struct ag
     struct agent_part id;
     const char *runtime;
 
+    if (is_podman_pod(before, part))
+        return false;
     if (!container_from_part(part, &id, &runtime)) {
         /* ctr and nerdctl: /<namespace>/<name>; a name is told from a plain cgroup only in the
          * namespaces that exist everywhere */
-        if (!top || before.at == NULL || !is_namespace_of_containerd(before) ||
-            !agent_part_is_word(part))
+        bool step = before.at != NULL && agent_part_is(before, "buildkit") && is_build_step(part);
+        if (!step && (!top || before.at == NULL || !is_namespace_of_containerd(before) ||
+                      !agent_part_is_word(part)))
             return false;
         id = part;
-        runtime = "containerd";
+        runtime = step ? "buildkit" : "containerd";
     } else if (runtime[0] == '\0' && before.at != NULL) {
         if (agent_part_is(before, "docker"))
             runtime = "docker";
-        else if (agent_part_is(before, "libpod_parent"))
-            runtime = "podman";
         else if (top && id.at == part.at)
             runtime = "containerd";
     }
     ret->kind = KW_WORKLOAD_CONTAINER;
     set_container(ret, id, runtime);
-    agent_part_copy_id(ret->id, AGENT_ID_MAX, id);
     struct agent_part short_id = id;
-    if (agent_part_is_hex(id, CONTAINER_ID_LEN))
+    if (agent_part_is_hex(id, CONTAINER_ID_LEN) || is_build_step(id))
         short_id.len = SHORT_ID_LEN;
+    /* a name is unique in its namespace only */
+    agent_part_copy_id(ret->id, AGENT_ID_MAX, short_id.len < id.len ? id : whole(path, part));
     (void)agent_part_copy(ret->name, AGENT_ID_MAX, short_id);
     set_workload(ret, path, part);
     return true;
@@ -260,73 +284,19 @@ static bool from_pod(const char *path, struct agent_identity *ret)
 
 /* ------------------------------------------------------------------ machines */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Undoes systemd's \xNN. */
-static struct agent_part unescape(struct agent_part part, char out[AGENT_ID_MAX])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < part.len && n < AGENT_ID_MAX - 1; i++) {
-        char c = part.at[i];
-        if (c == '\\' && i + 3 < part.len && part.at[i + 1] == 'x' &&
-            hex_digit(part.at[i + 2]) >= 0 && hex_digit(part.at[i + 3]) >= 0) {
-            c = (char)(hex_digit(part.at[i + 2]) * 16 + hex_digit(part.at[i + 3]));
-            i += 3;
-        }
-        out[n++] = c;
-    }
-    out[n] = '\0';
-    return (struct agent_part){out, n};
-}
-
-/* "qemu-3-name" -> "name": libvirt numbers its machines. */
-static bool strip_qemu_number(struct agent_part *name)
-{
-    struct agent_part rest = *name;
-
-    if (!agent_part_strip_prefix(&rest, "qemu-"))
-        return false;
-    while (rest.len > 0 && rest.at[0] >= '0' && rest.at[0] <= '9') {
-        rest.at++;
-        rest.len--;
-    }
-    if (rest.len < 2 || rest.at[0] != '-')
-        return false;
-    name->at = rest.at + 1;
-    name->len = rest.len - 1;
-    return true;
-}
-
 static bool from_machine(const char *path, struct agent_part before, struct agent_part part,
-                         struct agent_identity *ret)
+                         bool top, struct agent_identity *ret)
 {
     char text[AGENT_ID_MAX];
-    struct agent_part name = part;
-    bool vm = false;
+    struct agent_machine machine;
 
-    if (agent_part_strip_suffix(&name, ".libvirt-qemu")) {
-        (void)strip_qemu_number(&name);
-        vm = true;
-    } else if (agent_part_strip_suffix(&name, ".scope")) {
-        if (agent_part_strip_prefix(&name, "machine-")) {
-            name = unescape(name, text);
-            vm = strip_qemu_number(&name);
-        } else {
-            vm = before.at != NULL &&
-                 agent_part_is(before, "qemu.slice"); /* Proxmox: <vmid>.scope */
-        }
-    }
-    if (!vm)
+    if (!agent_machine_from_part(before, part, top, text, &machine))
         return false;
-    ret->kind = KW_WORKLOAD_VM;
+    ret->kind = machine.kind;
+    if (machine.kind == KW_WORKLOAD_CONTAINER)
+        set_container(ret, machine.name, machine.runtime);
     agent_part_copy_id(ret->id, AGENT_ID_MAX, whole(path, part));
-    (void)agent_part_copy(ret->name, AGENT_ID_MAX, name);
+    (void)agent_part_copy(ret->name, AGENT_ID_MAX, machine.name);
     set_workload(ret, path, part);
     return true;
 }
@@ -414,8 +384,14 @@ static bool from_unit(const char *path, struct agent_identity *ret)
 /* A node that only groups others of its kind. */
 static bool is_grouping(struct agent_part before, struct agent_part last)
 {
-    if (is_slice(last) || agent_part_is(last, "kubepods") || agent_part_is(last, "docker") ||
-        agent_part_is(last, "libpod_parent") || agent_part_is(last, "machine"))
+    static const char *const names[] = {"kubepods",      "docker",  "buildkit",
+                                        "libpod_parent", "machine", "lxc"};
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(names); i++) {
+        if (agent_part_is(last, names[i]))
+            return true;
+    }
+    if (is_slice(last) || is_podman_pod(before, last))
         return true;
     return before.at != NULL && agent_part_is(before, "kubepods") &&
            (agent_part_is(last, "burstable") || agent_part_is(last, "besteffort"));
@@ -434,7 +410,7 @@ bool agent_identity_from_path(const char *path, struct agent_identity *ret)
          part = agent_part_next(part)) {
         before = last;
         last = part;
-        if (from_machine(path, before, part, ret) ||
+        if (from_machine(path, before, part, depth == 1, ret) ||
             from_container(path, before, part, depth == 1, ret))
             return true;
         depth++;

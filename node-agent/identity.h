@@ -7,8 +7,8 @@
 
 /*
  * Who a cgroup belongs to, from its path alone (pure): Kubernetes pods and containers of both
- * cgroup drivers, docker, containerd, CRI-O and podman containers, systemd units, QEMU machines,
- * and plain cgroups.
+ * cgroup drivers, docker, containerd, CRI-O, podman and BuildKit containers, LXC, libvirt and
+ * systemd-nspawn containers, systemd units, QEMU machines, and plain cgroups.
  */
 
 #define AGENT_ID_MAX   256
@@ -23,7 +23,8 @@ struct agent_identity {
     char name[AGENT_ID_MAX]; /**< for people, from the path: unit name, last component, short id */
     char container_id[AGENT_ID_MAX]; /**< full id; "" for a pod's own cgroup and outside containers
                                       */
-    char runtime[16];                /**< "containerd", "cri-o", "docker", "podman"; "" unknown */
+    char runtime[16];                /**< "containerd", "cri-o", "docker", "podman", "buildkit",
+                                        "lxc", "libvirt-lxc", "systemd-nspawn"; "" unknown */
     char workload_path[AGENT_PATH_MAX]; /**< the topmost cgroup of the workload:
                                            "/kubepods/burstable/podX" for anything below it; the
                                            kernel's bytes as they are; "" where it does not fit */

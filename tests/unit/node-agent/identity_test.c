@@ -11,6 +11,7 @@
 #define CID       "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define CID2      "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
 #define CID_SHORT "0123456789ab"
+#define STEP      "k3j9a0c1d2e3f4g5h6i7j8k9l" /* of a build */
 
 /* What comes before it in the tree, as a kind node has it. */
 #define KIND "/docker/" CID2
@@ -93,6 +94,23 @@ static const struct row rows[] = {
      NULL, "/system.slice/k3s.service/kubepods/besteffort/pod" UID},
     {"/libpod_parent/libpod-" CID2 "/kubelet/kubepods/pod" UID, POD, UID, "4eb0d6a3", NULL, NULL,
      NULL},
+    {"/machine.slice/libpod-" CID2 ".scope/container/kubelet.slice/kubelet-kubepods.slice/"
+     "kubelet-kubepods-pod" UID_ ".slice/cri-containerd-" CID ".scope",
+     POD, UID, "4eb0d6a3", CID, "containerd",
+     "/machine.slice/libpod-" CID2 ".scope/container/kubelet.slice/kubelet-kubepods.slice/"
+     "kubelet-kubepods-pod" UID_ ".slice"},
+    {"/docker/" CID2 "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_
+     ".slice/docker-" CID ".scope",
+     POD, UID, "4eb0d6a3", CID, "docker",
+     "/docker/" CID2 "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_
+     ".slice"},
+    {"/machine.slice/systemd-nspawn@node1.service/payload/kubepods/pod" UID "/" CID, POD, UID,
+     "4eb0d6a3", CID, NULL, "/machine.slice/systemd-nspawn@node1.service/payload/kubepods/pod" UID},
+    {"/user.slice/user-1000.slice/user@1000.service/app.slice/k3s-rootless.service/k8s.io/"
+     "kubepods/burstable/pod" UID "/" CID,
+     POD, UID, "4eb0d6a3", CID, NULL,
+     "/user.slice/user-1000.slice/user@1000.service/app.slice/k3s-rootless.service/k8s.io/"
+     "kubepods/burstable/pod" UID},
     /* drivers at odds */
     {"/system.slice/containerd.service/kubepods-burstable-pod" UID_ ".slice:cri-containerd:" CID,
      POD, UID, "4eb0d6a3", CID, "containerd", NULL},
@@ -125,13 +143,64 @@ static const struct row rows[] = {
      "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" CID ".scope"},
     {"/system.slice/nerdctl-" CID ".scope", CONTAINER, CID, CID_SHORT, CID, "containerd", NULL},
     {"/default/" CID, CONTAINER, CID, CID_SHORT, CID, "containerd", NULL},
-    {"/default/redis", CONTAINER, "redis", "redis", "redis", "containerd", NULL},
+    {"/default/redis", CONTAINER, NULL, "redis", "redis", "containerd", NULL},
+    {"/moby/redis", CONTAINER, NULL, "redis", "redis", "containerd", NULL},
     {"/k8s.io/" CID, CONTAINER, CID, CID_SHORT, CID, "containerd", NULL},
     {"/ci-jobs/" CID, CONTAINER, CID, CID_SHORT, CID, "containerd", NULL},
     {"/actions_job/deep/" CID, CONTAINER, CID, CID_SHORT, CID, NULL, NULL},
-    {"/lxc.payload.web", CONTAINER, "web", "web", "web", NULL, NULL},
-    {"/lxc.payload.web/system.slice/cron.service", CONTAINER, "web", "web", "web", NULL,
-     "/lxc.payload.web"},
+    {"/system.slice/containerd-" CID ".scope", CONTAINER, CID, CID_SHORT, CID, "containerd", NULL},
+    {"/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" CID ".scope", CONTAINER,
+     CID, CID_SHORT, CID, "docker", NULL},
+    {"/user.slice/user-1000.slice/user@1000.service/user.slice/nerdctl-" CID ".scope", CONTAINER,
+     CID, CID_SHORT, CID, "containerd", NULL},
+    /* podman's pods, both drivers, and units that keep their container within */
+    {"/machine.slice/machine-libpod_pod_" CID2 ".slice/libpod-" CID ".scope/container", CONTAINER,
+     CID, CID_SHORT, CID, "podman",
+     "/machine.slice/machine-libpod_pod_" CID2 ".slice/libpod-" CID ".scope"},
+    {"/machine.slice/machine-libpod_pod_" CID2 ".slice", SYSTEM, NULL, NULL, NULL, NULL, NULL},
+    {"/user.slice/user-1000.slice/user@1000.service/user.slice/user-libpod_pod_" CID2
+     ".slice/libpod-" CID ".scope",
+     CONTAINER, CID, CID_SHORT, CID, "podman", NULL},
+    {"/libpod_parent/" CID2 "/libpod-" CID, CONTAINER, CID, CID_SHORT, CID, "podman", NULL},
+    {"/libpod_parent/" CID2, SYSTEM, NULL, NULL, NULL, NULL, NULL},
+    {"/system.slice/web.service/libpod-payload-" CID, CONTAINER, CID, CID_SHORT, CID, "podman",
+     NULL},
+    {"/system.slice/web.service/libpod-payload-" CID "/init.scope", CONTAINER, CID, CID_SHORT, CID,
+     "podman", "/system.slice/web.service/libpod-payload-" CID},
+    {"/system.slice/web.service/runtime", UNIT, "/system.slice/web.service", "web.service", NULL,
+     NULL, "/system.slice/web.service"},
+    {"/user.slice/user-1000.slice/user@1000.service/app.slice/web.service/libpod-payload-" CID,
+     CONTAINER, CID, CID_SHORT, CID, "podman", NULL},
+    /* builds */
+    {"/docker/buildkit/" STEP, CONTAINER, STEP, "k3j9a0c1d2e3", STEP, "buildkit", NULL},
+    {"/buildkit/" STEP, CONTAINER, STEP, "k3j9a0c1d2e3", STEP, "buildkit", NULL},
+    {"/system.slice/docker-" STEP ".scope", CONTAINER, STEP, "k3j9a0c1d2e3", STEP, "docker", NULL},
+    {"/system.slice/docker-build.scope", UNIT, NULL, "docker-build.scope", NULL, NULL, NULL},
+    {"/docker/buildkit", SYSTEM, NULL, NULL, NULL, NULL, NULL},
+    /* LXC (Incus, LXD; the older tree: Proxmox), libvirt's, systemd's */
+    {"/lxc.payload.web", CONTAINER, NULL, "web", "web", "lxc", NULL},
+    {"/lxc.payload.web/system.slice/cron.service", CONTAINER, "/lxc.payload.web", "web", "web",
+     "lxc", "/lxc.payload.web"},
+    {"/lxc/101/ns/system.slice/cron.service", CONTAINER, "/lxc/101", "101", "101", "lxc",
+     "/lxc/101"},
+    {"/lxc", SYSTEM, NULL, NULL, NULL, NULL, NULL},
+    {"/machine/lxc-1268-sl.libvirt-lxc", CONTAINER, NULL, "sl", "sl", "libvirt-lxc", NULL},
+    {"/machine.slice/machine-lxc\\x2d1268\\x2dsl.scope/system.slice/cron.service", CONTAINER,
+     "/machine.slice/machine-lxc\\x2d1268\\x2dsl.scope", "sl", "sl", "libvirt-lxc",
+     "/machine.slice/machine-lxc\\x2d1268\\x2dsl.scope"},
+    {"/machine.slice/systemd-nspawn@dns\\x2d1.service/payload/system.slice/bind9.service",
+     CONTAINER, "/machine.slice/systemd-nspawn@dns\\x2d1.service", "dns-1", "dns-1",
+     "systemd-nspawn", "/machine.slice/systemd-nspawn@dns\\x2d1.service"},
+    {"/machine.slice/systemd-nspawn@dns.service/supervisor", CONTAINER,
+     "/machine.slice/systemd-nspawn@dns.service", "dns", "dns", "systemd-nspawn",
+     "/machine.slice/systemd-nspawn@dns.service"},
+    {"/machine.slice/machine-buster.scope/payload/init.scope", CONTAINER,
+     "/machine.slice/machine-buster.scope", "buster", "buster", NULL,
+     "/machine.slice/machine-buster.scope"},
+    {"/machine.slice/machine-buster.scope", CONTAINER, NULL, "buster", "buster", NULL, NULL},
+    {"/machine.slice/systemd-vmspawn@win.service", VM, NULL, "win", NULL, NULL, NULL},
+    {"/machine.slice/systemd-machined.service", UNIT, NULL, "systemd-machined.service", NULL, NULL,
+     NULL},
     {"/docker", SYSTEM, NULL, NULL, NULL, NULL, NULL},
     {"/libpod_parent", SYSTEM, NULL, NULL, NULL, NULL, NULL},
     /* a container's watcher is no container */
@@ -146,7 +215,6 @@ static const struct row rows[] = {
     {"/machine/qemu-1-db.libvirt-qemu/emulator", VM, "/machine/qemu-1-db.libvirt-qemu", "db", NULL,
      NULL, "/machine/qemu-1-db.libvirt-qemu"},
     {"/qemu.slice/100.scope", VM, "/qemu.slice/100.scope", "100", NULL, NULL, NULL},
-    {"/machine.slice/machine-buster.scope", UNIT, NULL, "machine-buster.scope", NULL, NULL, NULL},
     {"/machine", SYSTEM, NULL, NULL, NULL, NULL, NULL},
     /* units */
     {"/system.slice/nginx.service", UNIT, NULL, "nginx.service", NULL, NULL, NULL},
