@@ -6,13 +6,14 @@
  *
  * Approach, three passes over the candidates and none that sorts:
  *  1. price of each: hull(used + pod) - hull(used), and the least and greatest of them;
- *  2. range below the noise floor: all are equal. Otherwise level = 10 x (max - price) / range,
- * rounded to nearest;
+ *  2. prices are told apart in buckets of the noise, from the least on. All in one: all are equal.
+ * Otherwise level = 10 x (last - bucket) / last, rounded to nearest. By buckets and not by prices,
+ * since where the noise is wider than a level, two prices that are the same would get two levels;
  *  3. ties go to the fuller node, because real curves lie above their hull between its knots and
  *     filling one node to the knot is what reaches the hull. Eleven levels leave no room for a
- * fraction, so of those in one noise bucket of a level, the emptier ones lose one level. Only the
- * dearest bucket of a level does this: one that is cheaper by more than the noise can then never
- * score lower. Unknown and stale nodes get the median of the rest: neither preferred nor avoided.
+ * fraction, so of those in one bucket, the emptier ones lose one level. Where buckets share a level
+ * only the dearest does this: one that is cheaper by more than the noise can then never score
+ * lower. Unknown and stale nodes get the median of the rest: neither preferred nor avoided.
  *
  * Noise floor: 2 % of the greatest price, and 1 W (for a pod below one core: 1 W per core, so that
  * small pods, which are the most, still see the difference between machines).
@@ -38,9 +39,9 @@ struct scale {
     double per_level; /* levels of one unit */
 };
 
-static struct scale scale_of(const struct ext_score *score)
+static struct scale scale_of(double min, double max)
 {
-    return (struct scale){score->max, (double)(LEVELS - 1) / (score->max - score->min)};
+    return (struct scale){max, (double)(LEVELS - 1) / (max - min)};
 }
 
 static uint8_t level_of(const struct scale *scale, double value)
@@ -110,12 +111,12 @@ struct ties {
  */
 static void score_prices(struct ext_score *score, uint8_t *scores)
 {
-    double noise = noise_mw(score);
     double min = score->min;
-    bool equal = score->max - min < noise || score->max <= min;
-    /* where all are equal, the scales are 0 and each gets the base */
-    struct scale scale = equal ? (struct scale){0} : scale_of(score);
-    double per_noise = equal ? 0 : 1 / noise;
+    double per_noise = score->max > min ? 1 / noise_mw(score) : 0;
+    uint32_t last = (uint32_t)((score->max - min) * per_noise); /* 50 at most, by FLOOR_RELATIVE */
+    bool equal = last == 0;
+    /* where all are equal, the scale is 0 and each gets the base */
+    struct scale scale = equal ? (struct scale){0} : scale_of(0, last);
     unsigned base = equal ? EXT_SCORE_NEUTRAL : 0;
     struct ties ties[LEVELS] = {0};
 
@@ -123,8 +124,9 @@ static void score_prices(struct ext_score *score, uint8_t *scores)
         struct ext_score_scratch *s = &score->scratch[i];
         if (is_unknown(s))
             continue;
-        uint8_t level = (uint8_t)(base + level_of(&scale, s->value));
-        double key = 2.0 * (uint32_t)((s->value - min) * per_noise) + s->fill;
+        uint32_t bucket = (uint32_t)((s->value - min) * per_noise);
+        uint8_t level = (uint8_t)(base + level_of(&scale, bucket));
+        double key = 2.0 * bucket + s->fill;
         ties[level].top = key > ties[level].top ? key : ties[level].top;
         scores[i] = level;
         s->value = key;
@@ -147,7 +149,7 @@ static void score_prices(struct ext_score *score, uint8_t *scores)
 static void score_room(const struct ext_score *score, uint8_t *scores)
 {
     bool equal = score->max - score->min < FLOOR_FILL;
-    struct scale scale = equal ? (struct scale){0} : scale_of(score);
+    struct scale scale = equal ? (struct scale){0} : scale_of(score->min, score->max);
 
     for (size_t i = 0; i < score->n; i++) {
         const struct ext_score_scratch *s = &score->scratch[i];

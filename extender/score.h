@@ -47,7 +47,8 @@ void ext_score_take(struct ext_score *score, const struct ext_place *const *plac
 
 /**
  * Scores all that were taken: 10 for the cheapest, 0 for the dearest, unknown ones the median of
- * the known. A node that costs less by more than the noise never scores lower than another.
+ * the known; of those that cost the same but for the noise, 1 less for the emptier. A node that
+ * costs less by more than the noise never scores lower than another.
  * @param ret_scores one for each candidate, 0..10.
  * @return how many candidates were known, 0 where the pod's placement is off.
  */

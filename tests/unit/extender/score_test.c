@@ -93,6 +93,10 @@ static void test_ties_go_to_the_fuller(void **state)
     CHECK(&core, {4, 1000, 4}, {4, 5000, 5});
     CHECK(&core, {4, 5000, 5}, {4, 5100, 5}); /* as full as can be told */
     CHECK(&core, {4, 1000, 9}, {4, 5000, 10}, {14, 0, 0}, {14, 9000, 0});
+    /* noise that is wider than a level: 0.43 W of 2.5 W */
+    const struct ext_score_pod cool = {.mcpu = 100, .expected_mw = 500};
+    CHECK(&cool, {9, 1000, 9}, {11, 5000, 10}, {34, 0, 0});
+    CHECK(&cool, {11, 1000, 9}, {9, 5000, 10}, {34, 0, 0});
     /* a node that the pod would overload wins nothing by being full */
     CHECK(&core, {4, 1000, 4}, {4, 5000, 5}, {4, 9500, 4});
 }
