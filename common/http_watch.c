@@ -17,16 +17,18 @@
 
 /*
  * libmicrohttpd's own time-out starts anew with every byte, so a client that sends a byte now and
- * then holds a connection for ever. One thread looks at all connections once a second and shuts
- * down those whose present phase (waiting for a request line, receiving the rest, sending the
- * answer) is too old; the server's thread then sees the end of the stream and frees the connection.
+ * then holds a connection for ever. One thread shuts down connections whose present phase (waiting
+ * for a request line, receiving the rest, sending the answer) is too old; the server's thread then
+ * sees the end of the stream and frees the connection. It sleeps until the next deadline at the
+ * earliest that there is: a phase that begins meanwhile only ends later.
  * The lock is taken a few times per connection, never per request.
  *
  * libmicrohttpd 0.9.75 also misses the end of a stream that arrives together with the last bytes:
  * it reads once per edge of its epoll, and there is no second edge. The thread has an epoll of its
  * own for that event and makes the missing edge: shutdown(SHUT_RD) changes nothing on a stream that
- * has ended but wakes all who poll it. The first may come too early (the bytes not read yet), so it
- * is repeated at growing intervals.
+ * has ended but wakes all who poll it, this thread too, which must not take its own edge for news.
+ * The first waits a moment, since nearly always the server sees the end by itself, and may still
+ * come too early (the bytes not read yet), so it is repeated at growing intervals.
  *
  * The same thread drains sockets that were answered before their request was read whole.
  *
@@ -34,7 +36,8 @@
  * at.
  */
 
-#define LOOK_MS 1000
+/* Between two ticks, and between two attempts on a connection that does not go. */
+#define LOOK_NS KW_NS_PER_S
 
 /* A handshake: as long as Go's clients wait for one. */
 #define GREETING_NS (10 * KW_NS_PER_S)
@@ -102,8 +105,10 @@ static void half_closed(struct kw_http_watch *watch, uint64_t id, uint64_t now_n
     for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next) {
         if (peer->id != id)
             continue;
-        peer->nudge_ns = now_ns;
-        peer->interval_ns = NUDGE_NS;
+        if (peer->nudge_ns == 0) { /* else the news is our own shutdown */
+            peer->interval_ns = NUDGE_NS;
+            peer->nudge_ns = now_ns + NUDGE_NS;
+        }
         return;
     }
 }
@@ -116,32 +121,49 @@ static uint64_t limit_of(const struct kw_http_watch *watch, const struct kw_http
                : watch->timeout_ns;
 }
 
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* Ends a phase that is too old, wakes the server for a half-closed connection; the lock is held.
+ * @return when to look again. */
+static uint64_t look_at(const struct kw_http_watch *watch, struct kw_http_peer *peer,
+                        uint64_t now_ns)
+{
+    uint64_t end_ns =
+        atomic_load_explicit(&peer->phase_ns, memory_order_relaxed) + limit_of(watch, peer);
+
+    if (now_ns > end_ns) {
+        (void)shutdown(peer->fd, SHUT_RDWR);
+        end_ns = now_ns + LOOK_NS;
+    }
+    if (peer->nudge_ns == 0)
+        return end_ns;
+    if (peer->nudge_ns <= now_ns) {
+        (void)shutdown(peer->fd, SHUT_RD);
+        peer->nudge_ns = now_ns + peer->interval_ns;
+        if (peer->interval_ns < LOOK_NS)
+            peer->interval_ns *= 2;
+    }
+    return earlier(end_ns, peer->nudge_ns);
+}
+
 /* One look at everything; the lock is held. @return how long to sleep, as epoll_wait has it. */
 static int look(struct kw_http_watch *watch)
 {
     uint64_t now_ns = kw_now_ns();
-    uint64_t next_ns = now_ns + LOOK_MS * KW_NS_PER_MS;
+    /* nobody wakes the thread for a second connection, whose deadline is as far as this */
+    uint64_t next_ns =
+        now_ns + (watch->tick != NULL ? LOOK_NS : earlier(watch->timeout_ns, GREETING_NS));
 
-    for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next) {
-        uint64_t phase_ns = atomic_load_explicit(&peer->phase_ns, memory_order_relaxed);
-
-        if (now_ns > phase_ns && now_ns - phase_ns > limit_of(watch, peer))
-            (void)shutdown(peer->fd, SHUT_RDWR);
-        if (peer->nudge_ns == 0)
-            continue;
-        if (peer->nudge_ns <= now_ns) {
-            (void)shutdown(peer->fd, SHUT_RD);
-            peer->nudge_ns = now_ns + peer->interval_ns;
-            if (peer->interval_ns < LOOK_MS * KW_NS_PER_MS)
-                peer->interval_ns *= 2;
-        }
-        if (peer->nudge_ns < next_ns)
-            next_ns = peer->nudge_ns;
-    }
+    for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next)
+        next_ns = earlier(next_ns, look_at(watch, peer, now_ns));
     for (unsigned i = 0; i < watch->n_lingering;) {
         struct lingering *at = &watch->lingering[i];
 
         if (drain(at->fd) && now_ns - at->since_ns <= LINGER_NS) {
+            next_ns = earlier(next_ns, at->since_ns + LINGER_NS);
             i++;
             continue;
         }
@@ -150,14 +172,14 @@ static int look(struct kw_http_watch *watch)
     }
     if (watch->peers == NULL && watch->n_lingering == 0 && watch->tick == NULL)
         return -1;
-    return (int)((next_ns - now_ns) / KW_NS_PER_MS) + 1;
+    return next_ns > now_ns ? (int)((next_ns - now_ns) / KW_NS_PER_MS) + 1 : 1;
 }
 
 static void tick(struct kw_http_watch *watch)
 {
     uint64_t now_ns = kw_now_ns();
 
-    if (watch->tick == NULL || now_ns - watch->ticked_ns < LOOK_MS * KW_NS_PER_MS)
+    if (watch->tick == NULL || now_ns - watch->ticked_ns < LOOK_NS)
         return;
     watch->ticked_ns = now_ns;
     watch->tick(watch->tick_user);
