@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/bytes.h"
+
 /*
  * One-pass JSON reader without a tree, for the extender's hot path and for cutting watch streams.
  * Pull style: kw_json_next gives one token; kw_json_skip passes over a whole value at full speed
@@ -71,6 +73,24 @@ enum kw_json_type kw_json_next(struct kw_json *json, struct kw_json_token *ret);
  * string of more than UINT32_MAX bytes, an error, no array at all), which kw_json_next gives.
  */
 size_t kw_json_strings(struct kw_json *json, struct kw_json_text *ret, size_t n);
+
+/**
+ * Takes the next string of an array if it is just this one, as programs write it: `,"text"`. Only
+ * where the value taken last was an element of that array, and neither object nor array itself.
+ * @param text with its closing quote, without the opening one; nothing in it that JSON escapes, and
+ * ASCII alone. @param len without the quote.
+ * @return its first byte, or NULL where something else comes, which is left.
+ */
+static inline const char *kw_json_known_string(struct kw_json *json, const char *text, size_t len)
+{
+    const char *p = json->pos;
+
+    if ((size_t)(json->end - p) < len + 3 || p[0] != ',' || p[1] != '"' ||
+        !kw_bytes_same(p + 2, text, len + 1))
+        return NULL;
+    json->pos = p + len + 3;
+    return p + 2;
+}
 
 /**
  * Passes over the value that comes next (after a KEY, or the next element of an array).

@@ -65,9 +65,12 @@ struct ext_place ext_place_of(const struct ext_hull *hull, double used_mcpu, dou
 
     while (i < last && used_mcpu >= hull->end_mcpu[i])
         i++;
+    uint32_t next = i < last ? i + 1 : i;
     return (struct ext_place){
         .room_mcpu = i < last ? hull->end_mcpu[i] - used_mcpu : (double)INFINITY,
         .mw_per_mcpu = hull->mw_per_mcpu[i],
+        .next_room_mcpu = next < last ? hull->end_mcpu[next] - used_mcpu : (double)INFINITY,
+        .next_mw_per_mcpu = hull->mw_per_mcpu[next],
         .fill = used_mcpu / capacity_mcpu,
         .used_mcpu = used_mcpu,
         .capacity_mcpu = capacity_mcpu,

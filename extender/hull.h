@@ -22,15 +22,17 @@ struct ext_hull {
 };
 
 /**
- * Where a node stands on its hull. A pod that stays inside the segment, as nearly every pod does,
- * costs its slope, and the hull itself is not read.
+ * Where a node stands on its hull, in one cache line. A pod that stays inside this segment and the
+ * next, as nearly every pod does, is priced by their slopes, and the hull itself is not read.
  */
 struct ext_place {
-    double room_mcpu;     /**< to the end of the segment; infinite in the last */
-    double mw_per_mcpu;   /**< price of a milli-core in it */
-    double fill;          /**< used / capacity */
-    double used_mcpu;     /**< >= 0 */
-    double capacity_mcpu; /**< > 0 */
+    double room_mcpu;        /**< to the end of the segment; infinite in the last */
+    double mw_per_mcpu;      /**< price of a milli-core in it */
+    double next_room_mcpu;   /**< to the end of the next segment; infinite where that is the last */
+    double next_mw_per_mcpu; /**< price in the next segment; in the last: its own */
+    double fill;             /**< used / capacity */
+    double used_mcpu;        /**< >= 0 */
+    double capacity_mcpu;    /**< > 0 */
     const struct ext_hull *hull;
 };
 
@@ -51,7 +53,10 @@ struct ext_place ext_place_of(const struct ext_hull *hull, double used_mcpu, dou
 /** ext_hull_marginal_mw from where the node stands: the same, to the bit. */
 static inline double ext_place_marginal_mw(const struct ext_place *place, double added_mcpu)
 {
-    if (added_mcpu <= place->room_mcpu)
-        return added_mcpu * place->mw_per_mcpu;
-    return ext_hull_marginal_mw(place->hull, place->used_mcpu, added_mcpu);
+    /* whether a pod crosses a knot cannot be foretold: no branch for that */
+    double here = added_mcpu < place->room_mcpu ? added_mcpu : place->room_mcpu;
+
+    if (added_mcpu > place->next_room_mcpu)
+        return ext_hull_marginal_mw(place->hull, place->used_mcpu, added_mcpu);
+    return here * place->mw_per_mcpu + (added_mcpu - here) * place->next_mw_per_mcpu;
 }

@@ -18,7 +18,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
+#include "common/bytes.h"
 #include "extender/json_walk.h"
 #include "extender/pod.h"
 
@@ -46,6 +48,19 @@ static int grow(void **list, size_t *cap, size_t n, size_t size)
     return 0;
 }
 
+/** Room for as many places. @return 0 or -ENOMEM. */
+static int reserve_places(struct ext_args *args, size_t n)
+{
+    if (n <= args->places_cap)
+        return 0;
+    void *grown = reallocarray(args->places, n, sizeof(void *));
+    if (grown == NULL)
+        return -ENOMEM;
+    args->places = grown;
+    args->places_cap = n;
+    return 0;
+}
+
 static struct kw_json_text name_of(const struct kw_json_token *token)
 {
     if (token->type != KW_JSON_STRING || token->len > UINT32_MAX)
@@ -54,7 +69,22 @@ static struct kw_json_text name_of(const struct kw_json_token *token)
         .at = token->at, .len = (uint32_t)token->len, .escaped = token->escaped};
 }
 
-static int scan_names(struct kw_json *json, struct ext_args *args)
+/** Takes names in a row. @param most of them. @return how many came, or -ENOMEM. */
+static ssize_t take_names(struct kw_json *json, struct ext_finder *finder, struct ext_args *args,
+                          size_t most)
+{
+    size_t at = args->n_names;
+    size_t room = args->names_cap - at;
+    size_t n = room < most ? room : most;
+
+    if (finder == NULL)
+        return (ssize_t)kw_json_strings(json, args->names + at, n);
+    if (reserve_places(args, args->names_cap) < 0)
+        return -ENOMEM;
+    return (ssize_t)ext_find_strings(finder, json, args->names + at, args->places + at, n);
+}
+
+static int scan_names(struct kw_json *json, struct ext_finder *finder, struct ext_args *args)
 {
     int rc = ext_json_enter(json, KW_JSON_ARRAY);
 
@@ -62,6 +92,8 @@ static int scan_names(struct kw_json *json, struct ext_args *args)
     args->has_names = rc == EXT_JSON_OPEN;
     if (rc != EXT_JSON_OPEN)
         return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    if (finder != NULL)
+        finder->last = 0;
     for (;;) {
         struct kw_json_token token;
         size_t left = EXT_NODES_MAX - args->n_names;
@@ -69,9 +101,10 @@ static int scan_names(struct kw_json *json, struct ext_args *args)
             rc = grow((void **)&args->names, &args->names_cap, args->n_names, sizeof(*args->names));
         if (rc < 0)
             return rc;
-        size_t room = args->names_cap - args->n_names;
-        size_t n = kw_json_strings(json, args->names + args->n_names, room < left ? room : left);
-        args->n_names += n;
+        ssize_t n = take_names(json, finder, args, left);
+        if (n < 0)
+            return (int)n;
+        args->n_names += (size_t)n;
         if (n > 0)
             continue;
         enum kw_json_type type = kw_json_next(json, &token);
@@ -81,7 +114,10 @@ static int scan_names(struct kw_json *json, struct ext_args *args)
             return -EBADMSG;
         if (left == 0)
             return -E2BIG;
-        args->names[args->n_names++] = name_of(&token);
+        args->names[args->n_names] = name_of(&token);
+        if (finder != NULL)
+            args->places[args->n_names] = NULL; /* too long for a node of ours, or none */
+        args->n_names++;
     }
 }
 
@@ -169,8 +205,25 @@ static int scan_nodes(struct kw_json *json, struct ext_args *args)
     return rc;
 }
 
-static int scan_field(struct kw_json *json, const struct kw_json_token *key, struct ext_args *args,
-                      const char **why)
+/** Finds the nodes of Nodes.items. @return 0 or -ENOMEM. */
+static int find_items(struct ext_finder *finder, struct ext_args *args)
+{
+    struct kw_json_text names[EXT_BATCH];
+
+    if (reserve_places(args, args->items_cap) < 0)
+        return -ENOMEM;
+    finder->last = 0;
+    for (size_t from = 0; from < args->n_items; from += EXT_BATCH) {
+        size_t n = args->n_items - from < EXT_BATCH ? args->n_items - from : EXT_BATCH;
+        for (size_t i = 0; i < n; i++)
+            names[i] = args->items[from + i].name;
+        ext_find_texts(finder, names, n, args->places + from);
+    }
+    return 0;
+}
+
+static int scan_field(struct kw_json *json, const struct kw_json_token *key,
+                      struct ext_finder *finder, struct ext_args *args, const char **why)
 {
     if (kw_json_equals(key, "Pod", true)) {
         *why = "Pod is no object";
@@ -179,7 +232,7 @@ static int scan_field(struct kw_json *json, const struct kw_json_token *key, str
     }
     if (kw_json_equals(key, "NodeNames", true)) {
         *why = "NodeNames is no list of names";
-        return scan_names(json, args);
+        return scan_names(json, finder, args);
     }
     if (kw_json_equals(key, "Nodes", true)) {
         *why = "Nodes is no list of nodes";
@@ -188,7 +241,8 @@ static int scan_field(struct kw_json *json, const struct kw_json_token *key, str
     return ext_json_pass(json);
 }
 
-int ext_args_scan(const char *body, size_t len, struct ext_args *args, const char **ret_why)
+int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, struct ext_args *args,
+                  const char **ret_why)
 {
     struct kw_json json;
     struct kw_json_token token;
@@ -202,7 +256,7 @@ int ext_args_scan(const char *body, size_t len, struct ext_args *args, const cha
     rc = ext_json_enter(&json, KW_JSON_OBJECT);
     if (rc == EXT_JSON_OPEN) {
         while ((rc = ext_json_key(&json, &token)) > 0) {
-            rc = scan_field(&json, &token, args, ret_why);
+            rc = scan_field(&json, &token, finder, args, ret_why);
             if (rc < 0)
                 break;
         }
@@ -211,6 +265,8 @@ int ext_args_scan(const char *body, size_t len, struct ext_args *args, const cha
     }
     if (rc == 0 && kw_json_next(&json, &token) != KW_JSON_END)
         rc = -EBADMSG;
+    if (rc == 0 && finder != NULL && !args->has_names)
+        rc = find_items(finder, args);
     if (rc == -EBADMSG && json.error != NULL)
         *ret_why = "the body is malformed JSON";
     else if (rc == -E2BIG)
@@ -224,6 +280,7 @@ void ext_args_free(struct ext_args *args)
 {
     free(args->names);
     free(args->items);
+    free(args->places);
     *args = (struct ext_args){0};
 }
 
@@ -231,23 +288,6 @@ void ext_args_free(struct ext_args *args)
 static char *put(char *at, const char *bytes, size_t len)
 {
     memcpy(at, bytes, len);
-    return at + len;
-}
-
-/** The same for a name, without a call for the usual one: some 40 bytes. */
-static inline char *put_name(char *at, const struct kw_json_text *name)
-{
-    const char *from = name->at;
-    size_t len = name->len;
-
-    if (len < 16 || len > 64)
-        return put(at, from, len);
-    memcpy(at, from, 16); /* these overlap */
-    if (len > 32) {
-        memcpy(at + 16, from + 16, 16);
-        memcpy(at + len - 32, from + len - 32, 16);
-    }
-    memcpy(at + len - 16, from + len - 16, 16);
     return at + len;
 }
 
@@ -294,7 +334,7 @@ int ext_answer_filter(const struct ext_args *args, struct kw_buf *out)
             if (i > 0)
                 *at++ = ',';
             *at++ = '"';
-            at = put_name(at, &args->names[i]);
+            at = kw_bytes_put(at, args->names[i].at, args->names[i].len);
             *at++ = '"';
         }
         *at++ = ']';
@@ -315,10 +355,25 @@ int ext_answer_filter_error(const char *why, struct kw_buf *out)
     return out->failed ? -ENOMEM : 0;
 }
 
+/** What stands behind a name, by score. */
+static const struct {
+    char text[16];
+    uint8_t len;
+} tails[] = {
+#define TAIL(score)                                                        \
+    {                                                                      \
+        "\",\"Score\":" #score "},", TEXT_LEN("\",\"Score\":" #score "},") \
+    }
+    TAIL(0), TAIL(1), TAIL(2), TAIL(3), TAIL(4),  TAIL(5),
+    TAIL(6), TAIL(7), TAIL(8), TAIL(9), TAIL(10),
+#undef TAIL
+};
+
 int ext_answer_prioritize(const struct ext_args *args, const uint8_t *scores, struct kw_buf *out)
 {
+    static const char head[16] = "{\"Host\":\"";
     size_t n = ext_args_count(args);
-    size_t room = TEXT_LEN("[]") + 1;
+    size_t room = TEXT_LEN("[]") + 1 + sizeof(tails[0].text);
 
     for (size_t i = 0; i < n; i++)
         room += ext_args_name(args, i)->len + TEXT_LEN("{\"Host\":\"\",\"Score\":10},");
@@ -326,13 +381,12 @@ int ext_answer_prioritize(const struct ext_args *args, const uint8_t *scores, st
         return -ENOMEM;
     char *at = PUT_TEXT(out->data + out->len, "[");
     for (size_t i = 0; i < n; i++) {
-        at = PUT_TEXT(at, "{\"Host\":\"");
-        at = put_name(at, ext_args_name(args, i));
-        at = PUT_TEXT(at, "\",\"Score\":");
-        if (scores[i] >= 10)
-            *at++ = '1';
-        *at++ = (char)('0' + (scores[i] >= 10 ? 0 : scores[i]));
-        at = PUT_TEXT(at, "},");
+        const struct kw_json_text *name = ext_args_name(args, i);
+        /* texts of a fixed 16 bytes: what is too long is overwritten by what follows */
+        (void)put(at, head, sizeof(head));
+        at = kw_bytes_put(at + TEXT_LEN("{\"Host\":\""), name->at, name->len);
+        (void)put(at, tails[scores[i]].text, sizeof(tails[0].text));
+        at += tails[scores[i]].len;
     }
     at -= n > 0 ? 1 : 0; /* the comma behind the last */
     *at++ = ']';

@@ -8,6 +8,7 @@
 #include "api/extender.h"
 #include "common/buf.h"
 #include "common/json_scan.h"
+#include "extender/find.h"
 
 /*
  * The scheduler's requests and our answers as they travel (k8s.io/kube-scheduler/extender/v1), read
@@ -33,18 +34,22 @@ struct ext_args {
     bool has_names; /**< NodeNames given and not null */
     bool has_nodes; /**< Nodes given and not null */
     size_t n_names, n_items;
-    size_t names_cap, items_cap;
+    size_t names_cap, items_cap, places_cap;
     struct kw_json_text *names; /**< as received: the spans between the quotes */
     struct ext_item *items;
+    const struct ext_place **places; /**< where the candidates stand, as ext_find_strings has it;
+                                        set where a finder was given */
 };
 
 /**
  * Reads a request.
+ * @param finder begun; finds the candidates. NULL: they are not looked for.
  * @param args what it held is replaced; not to be used after a failure but to read again.
  * @param ret_why static text for the caller, set on failure.
  * @return 0; -EBADMSG malformed or of wrong types; -E2BIG more than EXT_NODES_MAX nodes; -ENOMEM.
  */
-int ext_args_scan(const char *body, size_t len, struct ext_args *args, const char **ret_why);
+int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, struct ext_args *args,
+                  const char **ret_why);
 void ext_args_free(struct ext_args *args);
 
 /** How many candidates there are: those of NodeNames where it was given, else those of Nodes. */

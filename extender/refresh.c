@@ -37,6 +37,7 @@
 
 struct ext_refresh {
     struct kw_redis *redis;
+    uint64_t stale_after_ns;
     uint64_t seed;
     struct kw_sample *scratch;
     _Atomic bool cancelled;
@@ -48,19 +49,23 @@ struct work {
     const struct ext_snapshot *before;
     const struct ext_instant *now;
     struct ext_refresh_result *result;
-    struct ext_node *nodes;
-    size_t n;
+    struct ext_node *nodes; /**< those known before in their places, then the new ones; a node that
+                               is gone leaves its place empty */
+    size_t n_new;
+    size_t n_carried; /**< of those known before, still there */
     struct ext_record batch[BATCH];
     size_t n_batch;
     char key[KW_KEY_MAX];
 };
 
-int ext_refresh_new(const struct kw_redis_conf *conf, struct ext_refresh **ret, struct kw_err *err)
+int ext_refresh_new(const struct kw_redis_conf *conf, uint64_t stale_after_ns,
+                    struct ext_refresh **ret, struct kw_err *err)
 {
     struct ext_refresh *refresh = calloc(1, sizeof(*refresh));
     int rc = -ENOMEM;
 
     if (refresh != NULL) {
+        refresh->stale_after_ns = stale_after_ns;
         refresh->scratch = calloc(1, sizeof(*refresh->scratch));
         if (refresh->scratch != NULL)
             rc = kw_redis_new(conf, &refresh->redis, err);
@@ -96,6 +101,31 @@ void ext_refresh_cancel(struct ext_refresh *refresh)
     refresh->cancelled = true;
 }
 
+/** Where a node goes: nodes keep their order, so that what requests have learnt of it stays right.
+ * @param before the node in the last snapshot, or NULL. */
+static struct ext_node *place_of(struct work *work, const struct ext_node *before)
+{
+    const struct ext_snapshot *last = work->before;
+
+    if (last == NULL || before == NULL)
+        return &work->nodes[(last == NULL ? 0 : last->n) + work->n_new++];
+    work->n_carried++;
+    return &work->nodes[before - last->nodes];
+}
+
+/** Closes the gaps. @return how many nodes there are. */
+static size_t close_ranks(struct work *work)
+{
+    size_t n_before = work->before == NULL ? 0 : work->before->n;
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_before + work->n_new; i++) {
+        if (work->nodes[i].name != NULL)
+            work->nodes[n++] = work->nodes[i];
+    }
+    return n;
+}
+
 /** Takes one record's reply: an array of sample and curve. @return 0 or -ENOMEM. */
 static int take_reply(struct work *work, struct ext_record *record,
                       const struct kw_redis_reply *reply)
@@ -118,10 +148,10 @@ static int take_reply(struct work *work, struct ext_record *record,
     } else {
         skipped[EXT_SKIP_REPLY]++;
     }
-    int rc = ext_ingest(record, before, work->now, work->refresh->scratch, skipped,
-                        &work->nodes[work->n]);
+    struct ext_node node;
+    int rc = ext_ingest(record, before, work->now, work->refresh->scratch, skipped, &node);
     if (rc == 0)
-        work->n++;
+        *place_of(work, before) = node;
     return rc == -ENOENT ? 0 : rc;
 }
 
@@ -173,7 +203,7 @@ static int take_entry(struct work *work, const struct kw_redis_reply *name,
     }
     const struct ext_node *before = ext_snapshot_find(work->before, name->str, name->len);
     if (before != NULL && before->score == value) {
-        work->nodes[work->n++] = *before;
+        *place_of(work, before) = *before;
         return 0;
     }
     work->batch[work->n_batch++] = (struct ext_record){.name = name->str, .score = value};
@@ -223,16 +253,18 @@ static int run(struct work *work, struct kw_err *err)
     size_t n = list->n_elements / 2;
     if (total > NODES_MAX)
         work->result->skipped[EXT_SKIP_LIMIT] += total - NODES_MAX;
-    work->nodes = calloc(n + 1, sizeof(*work->nodes));
+    size_t n_before = work->before == NULL ? 0 : work->before->n;
+    work->nodes = calloc(n_before + n + 1, sizeof(*work->nodes));
     if (work->nodes == NULL)
         rc = -ENOMEM;
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = take_entry(work, &list->elements[2 * i], &list->elements[2 * i + 1], err);
     if (rc == 0)
         rc = read_batch(work, err);
-    bool changed = work->result->read > 0 || work->before == NULL || work->n != work->before->n;
+    bool changed = work->result->read > 0 || work->before == NULL || work->n_carried != n_before;
     if (rc == 0 && changed) {
-        work->result->snapshot = ext_snapshot_new(work->nodes, work->n, work->refresh->seed);
+        work->result->snapshot = ext_snapshot_new(
+            work->nodes, close_ranks(work), work->refresh->seed, work->refresh->stale_after_ns);
         if (work->result->snapshot == NULL)
             rc = -ENOMEM;
     }

@@ -21,9 +21,10 @@ struct ext_refresh_result {
     size_t read; /**< records read: those that were published since the last refresh */
 };
 
-/** Connects on the first refresh. @return 0; -EINVAL a bad URL; -ENOMEM; -errno of the random
- * source. */
-int ext_refresh_new(const struct kw_redis_conf *conf, struct ext_refresh **ret, struct kw_err *err);
+/** Connects on the first refresh. @param stale_after_ns as for ext_snapshot_new. @return 0; -EINVAL
+ * a bad URL; -ENOMEM; -errno of the random source. */
+int ext_refresh_new(const struct kw_redis_conf *conf, uint64_t stale_after_ns,
+                    struct ext_refresh **ret, struct kw_err *err);
 void ext_refresh_free(struct ext_refresh **refresh);
 
 /**

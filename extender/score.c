@@ -172,6 +172,7 @@ void ext_score_take(struct ext_score *score, const struct ext_place *const *plac
     double mcpu = score->pod.mcpu;
     double min = score->min;
     double max = score->max;
+    size_t known = 0;
 
     score->n += n;
     if (score->pod.placement == KW_PLACEMENT_OFF)
@@ -188,8 +189,9 @@ void ext_score_take(struct ext_score *score, const struct ext_place *const *plac
         s->fill = place->used_mcpu + mcpu > place->capacity_mcpu ? 0 : place->fill;
         min = s->value < min ? s->value : min;
         max = s->value > max ? s->value : max;
-        score->known++;
+        known++;
     }
+    score->known += known;
     score->min = min;
     score->max = max;
 }

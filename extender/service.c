@@ -18,9 +18,6 @@
 /** First size of a workspace's arrays, as EXT_NODES_MAX bounds the last. */
 #define CANDIDATES_MIN 1024
 
-/** Longest node name with every byte escaped; what is longer is no node that we know. */
-#define NAME_MAX_ESCAPED (253 * 6)
-
 int ext_service_init(struct ext_service *service, unsigned threads, const struct ext_policy *policy)
 {
     *service = (struct ext_service){.policy = *policy};
@@ -40,6 +37,7 @@ void ext_service_clear(struct ext_service *service)
 {
     for (unsigned i = 0; service->workspaces != NULL && i < service->n_workspaces; i++) {
         struct ext_workspace *workspace = &service->workspaces[i];
+        ext_finder_free(&workspace->finder);
         ext_args_free(&workspace->args);
         free(workspace->scratch);
         free(workspace->scores);
@@ -84,50 +82,8 @@ static int reserve_candidates(struct ext_workspace *workspace, size_t n)
     return 0;
 }
 
-/** Texts of the names in a batch that have escapes; one buffer each. */
-struct unescaped {
-    char text[EXT_BATCH][NAME_MAX_ESCAPED + 1];
-};
-
-static struct ext_key key_of(const struct kw_json_text *name, char text[NAME_MAX_ESCAPED + 1])
-{
-    const struct kw_json_token token = {
-        .type = KW_JSON_STRING, .escaped = true, .at = name->at, .len = name->len};
-
-    if (!name->escaped || name->len > NAME_MAX_ESCAPED)
-        return (struct ext_key){name->at, name->len};
-    return (struct ext_key){text, kw_json_unescape(&token, text)};
-}
-
-/** Looks the candidates up, a few at a time, and hands them to the score. */
-static void look_up(const struct ext_policy *policy, const struct ext_args *args,
-                    const struct ext_snapshot *snapshot, int64_t now_ns, struct ext_score *score)
-{
-    struct ext_key keys[EXT_BATCH];
-    const struct ext_live *found[EXT_BATCH];
-    const struct ext_place *places[EXT_BATCH];
-    struct unescaped unescaped;
-    size_t n = ext_args_count(args);
-
-    for (size_t from = 0; from < n; from += EXT_BATCH) {
-        size_t batch = n - from < EXT_BATCH ? n - from : EXT_BATCH;
-        for (size_t i = 0; i < batch; i++)
-            keys[i] = key_of(ext_args_name(args, from + i), unescaped.text[i]);
-        ext_snapshot_find_batch(snapshot, keys, batch, found);
-        for (size_t i = 0; i < batch; i++) {
-            const struct ext_live *node = found[i];
-            bool counts =
-                node != NULL && node->place.hull != NULL &&
-                !ext_is_stale(node->fresh_ns, node->interval_ns, now_ns, policy->stale_after_ns);
-            places[i] = counts ? &node->place : NULL;
-        }
-        ext_score_take(score, places, batch);
-    }
-}
-
-/** Looks the candidates up and scores them into workspace->scores. */
-static int score_candidates(struct ext_service *service, struct ext_workspace *workspace,
-                            const struct ext_snapshot *snapshot, int64_t now_ns)
+/** Scores the candidates into workspace->scores. */
+static int score_candidates(struct ext_service *service, struct ext_workspace *workspace)
 {
     const struct ext_policy *policy = &service->policy;
     const struct ext_args *args = &workspace->args;
@@ -146,7 +102,7 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
     if (reserve_candidates(workspace, n) < 0)
         return -ENOMEM;
     ext_score_begin(&score, &wanted, workspace->scratch);
-    look_up(policy, args, snapshot, now_ns, &score);
+    ext_score_take(&score, args->places, n);
     size_t known = ext_score_end(&score, workspace->scores);
     service->stats.scored += known;
     service->stats.neutral += n - known;
@@ -154,10 +110,9 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
 }
 
 static int answer_prioritize(struct ext_service *service, struct ext_workspace *workspace,
-                             const struct ext_snapshot *snapshot, int64_t now_ns,
                              struct kw_buf *out, const char **why)
 {
-    int rc = score_candidates(service, workspace, snapshot, now_ns);
+    int rc = score_candidates(service, workspace);
 
     if (rc == 0)
         rc = ext_answer_prioritize(&workspace->args, workspace->scores, out);
@@ -185,13 +140,19 @@ static int answer(struct ext_service *service, enum ext_verb verb, struct ext_wo
 {
     if (verb == EXT_VERB_PREEMPT)
         return ext_preempt_answer(body, len, out, why);
-    int rc = ext_args_scan(body, len, &workspace->args, why);
+    struct ext_finder *finder = verb == EXT_VERB_PRIORITIZE ? &workspace->finder : NULL;
+    int rc = finder == NULL ? 0 : ext_finder_begin(finder, snapshot, now_ns);
+    if (rc < 0) {
+        *why = "out of memory";
+        return rc;
+    }
+    rc = ext_args_scan(body, len, finder, &workspace->args, why);
     if (rc < 0)
         return rc;
     service->stats.bad_pod_values += workspace->args.pod.bad_values;
     if (verb == EXT_VERB_FILTER)
         return answer_filter(&workspace->args, out, why);
-    return answer_prioritize(service, workspace, snapshot, now_ns, out, why);
+    return answer_prioritize(service, workspace, out, why);
 }
 
 /** Turns a refusal into what its verb can say. @return the status. */

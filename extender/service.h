@@ -22,6 +22,7 @@
 /** Buffers of one request at a time. Zero-initialised is empty. */
 struct ext_workspace {
     atomic_flag busy;
+    struct ext_finder finder;
     struct ext_args args;
     size_t cap; /**< candidates that the arrays below have room for */
     struct ext_score_scratch *scratch;

@@ -17,10 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/bytes.h"
+
 /** Of what a request reads: processors fetch lines in such pairs. */
 #define LINE_PAIR 128
 _Static_assert(sizeof(struct ext_live) == LINE_PAIR, "one miss a node");
-_Static_assert(offsetof(struct ext_live, name) == LINE_PAIR / 2, "what is priced by in one line");
+_Static_assert(offsetof(struct ext_live, good_until_ns) == LINE_PAIR / 2,
+               "what is priced by in one line");
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -73,27 +76,6 @@ static inline uint64_t hash_name(const uint64_t keys[8], const char *name, size_
     return mix(sum ^ len, HASH_A);
 }
 
-/** Whether two texts of one length are the same, without a call for the usual name. */
-static inline bool is_same(const char *a, const char *b, size_t len)
-{
-    typedef uint64_t pair __attribute__((vector_size(16)));
-    pair x;
-    pair y;
-    pair differ = {0, 0};
-
-    if (len < 16)
-        return memcmp(a, b, len) == 0;
-    for (size_t at = 0; at + 16 < len; at += 16) {
-        memcpy(&x, a + at, 16);
-        memcpy(&y, b + at, 16);
-        differ |= x ^ y;
-    }
-    memcpy(&x, a + len - 16, 16);
-    memcpy(&y, b + len - 16, 16);
-    differ |= x ^ y;
-    return (differ[0] | differ[1]) == 0;
-}
-
 /** Slot of a name: the one that holds it, or the empty one where it belongs. */
 static inline struct ext_slot *find_slot(const struct ext_snapshot *snapshot,
                                          const struct ext_key *key, uint64_t hash)
@@ -105,50 +87,58 @@ static inline struct ext_slot *find_slot(const struct ext_snapshot *snapshot,
         if (slot->index == 0)
             return slot;
         const struct ext_live *live = &snapshot->live[slot->index - 1];
-        if (slot->tag == tag && live->name_len == key->len &&
-            is_same(live->name, key->name, key->len))
+        if (slot->tag != tag || live->name_len != key->len)
+            continue;
+        const char *name =
+            live->text[0] != '\0' ? live->text : snapshot->nodes[slot->index - 1].name;
+        if (kw_bytes_same(name, key->name, key->len))
             return slot;
     }
 }
 
-static struct ext_live live_of(const struct ext_node *node)
+/** Whether a name stands in JSON with its own bytes, and is short enough for `text`. */
+static bool is_plain(const char *name, size_t len)
 {
-    struct ext_live live = {.fresh_ns = node->fresh_ns, .interval_ns = node->interval_ns};
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] <= ' ' || name[i] > '~' || name[i] == '"' || name[i] == '\\')
+            return false;
+    }
+    return len > 0 && len <= EXT_NAME_INLINE;
+}
 
-    if (node->has_curve)
+static struct ext_live live_of(const struct ext_node *node, uint64_t stale_after_ns)
+{
+    struct ext_live live = {.good_until_ns = EXT_NEVER_GOOD, .name_len = node->name_len};
+
+    if (node->has_curve) {
         live.place = ext_place_of(&node->hull, node->used_mcpu, node->capacity_mcpu);
+        live.good_until_ns = ext_good_until_ns(node->fresh_ns, node->interval_ns, stale_after_ns);
+    }
+    if (is_plain(node->name, node->name_len)) {
+        memcpy(live.text, node->name, node->name_len);
+        live.text[node->name_len] = '"';
+    }
     return live;
 }
 
-/** Where a name of that length goes; those that need more room than a node has, into *long_at. */
-static char *room_for(struct ext_live *live, uint32_t len, char **long_at)
+static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nodes, size_t n,
+                       uint64_t stale_after_ns)
 {
-    if (len <= EXT_NAME_INLINE)
-        return live->text;
-    char *at = *long_at;
-    *long_at += len + 1;
-    return at;
-}
-
-static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nodes, size_t n)
-{
-    char *long_at = snapshot->long_names;
+    char *name_at = snapshot->names;
 
     for (size_t i = 0; i < n; i++) {
         const struct ext_key key = {nodes[i].name, nodes[i].name_len};
         uint64_t hash = hash_name(snapshot->keys, key.name, key.len);
         struct ext_node *node = &snapshot->nodes[snapshot->n];
-        struct ext_live *live = &snapshot->live[snapshot->n];
         struct ext_slot *slot = find_slot(snapshot, &key, hash);
         if (slot->index != 0)
             continue;
         *node = nodes[i];
-        *live = live_of(node);
-        char *name = room_for(live, node->name_len, &long_at);
-        memcpy(name, key.name, key.len);
-        name[key.len] = '\0';
-        live->name = node->name = name;
-        live->name_len = node->name_len;
+        memcpy(name_at, key.name, key.len);
+        name_at[key.len] = '\0';
+        node->name = name_at;
+        name_at += key.len + 1;
+        snapshot->live[snapshot->n] = live_of(node, stale_after_ns);
         *slot =
             (struct ext_slot){.index = (uint32_t)(++snapshot->n), .tag = (uint32_t)(hash >> 32)};
     }
@@ -161,7 +151,8 @@ static void make_keys(uint64_t keys[8], uint64_t seed)
         keys[i] = ext_hash((const char *)&i, sizeof(i), seed);
 }
 
-struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, uint64_t seed)
+struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, uint64_t seed,
+                                      uint64_t stale_after_ns)
 {
     struct ext_snapshot *snapshot = calloc(1, sizeof(*snapshot));
     size_t slots = 16;
@@ -172,19 +163,19 @@ struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, ui
     while (slots < n * 2)
         slots *= 2;
     for (size_t i = 0; i < n; i++)
-        bytes += nodes[i].name_len <= EXT_NAME_INLINE ? 0 : nodes[i].name_len + 1;
+        bytes += nodes[i].name_len + 1;
     make_keys(snapshot->keys, seed);
     snapshot->mask = slots - 1;
     snapshot->nodes = calloc(n + 1, sizeof(*snapshot->nodes));
     snapshot->live = aligned_alloc(LINE_PAIR, (n + 1) * sizeof(*snapshot->live));
     snapshot->slots = calloc(slots, sizeof(*snapshot->slots));
-    snapshot->long_names = malloc(bytes);
+    snapshot->names = malloc(bytes);
     if (snapshot->nodes == NULL || snapshot->live == NULL || snapshot->slots == NULL ||
-        snapshot->long_names == NULL) {
+        snapshot->names == NULL) {
         ext_snapshot_free(&snapshot);
         return NULL;
     }
-    copy_nodes(snapshot, nodes, n);
+    copy_nodes(snapshot, nodes, n, stale_after_ns);
     return snapshot;
 }
 
@@ -195,7 +186,7 @@ void ext_snapshot_free(struct ext_snapshot **snapshot)
     free((*snapshot)->nodes);
     free((*snapshot)->live);
     free((*snapshot)->slots);
-    free((*snapshot)->long_names);
+    free((*snapshot)->names);
     free(*snapshot);
     *snapshot = NULL;
 }
@@ -212,14 +203,10 @@ const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, co
 }
 
 void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct ext_key *keys,
-                             size_t n, const struct ext_live **ret)
+                             size_t n, uint32_t *ret)
 {
     uint64_t hashes[EXT_BATCH];
 
-    for (size_t i = 0; i < n && snapshot == NULL; i++)
-        ret[i] = NULL;
-    if (snapshot == NULL)
-        return;
     for (size_t i = 0; i < n; i++) {
         hashes[i] = hash_name(snapshot->keys, keys[i].name, keys[i].len);
         __builtin_prefetch(&snapshot->slots[(size_t)hashes[i] & snapshot->mask]);
@@ -228,10 +215,8 @@ void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct e
         /* where the name is further on, or unknown, this fetches a line too many */
         uint32_t index = snapshot->slots[(size_t)hashes[i] & snapshot->mask].index;
         __builtin_prefetch(&snapshot->live[index == 0 ? 0 : index - 1]);
-        __builtin_prefetch(&snapshot->live[index == 0 ? 0 : index - 1].name);
+        __builtin_prefetch(&snapshot->live[index == 0 ? 0 : index - 1].good_until_ns);
     }
-    for (size_t i = 0; i < n; i++) {
-        const struct ext_slot *slot = find_slot(snapshot, &keys[i], hashes[i]);
-        ret[i] = slot->index == 0 ? NULL : &snapshot->live[slot->index - 1];
-    }
+    for (size_t i = 0; i < n; i++)
+        ret[i] = find_slot(snapshot, &keys[i], hashes[i])->index;
 }

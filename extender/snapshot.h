@@ -22,7 +22,7 @@ struct ext_node {
         fresh_ns; /**< when what the sample says was true; may lie before this machine's start */
     uint64_t interval_ns; /**< how often the agent publishes, as far as it said */
     struct ext_hull hull;
-    const char *name; /**< NUL-terminated, owned by the snapshot */
+    const char *name; /**< NUL-terminated, owned by the snapshot; NULL: an empty place */
     uint32_t name_len;
     bool has_curve; /**< false: the hull is not set, and the node is unknown to scoring */
     double score;   /**< its score in the sorted set of nodes when it was read */
@@ -34,15 +34,18 @@ struct ext_node {
 /** Longest name that lies in its ext_live itself. */
 #define EXT_NAME_INLINE 51
 
+/** Good until then: a node that no instant finds placeable. */
+#define EXT_NEVER_GOOD INT64_MIN
+
 /** What a request reads of a node: two cache lines side by side, so that a large cluster fits into
  * the caches. */
 struct ext_live {
-    struct ext_place place; /**< its hull is NULL where the node has no curve */
-    int64_t fresh_ns;       /**< as in ext_node */
-    uint64_t interval_ns;
-    const char *name; /**< NUL-terminated: `text`, or into the snapshot's long_names */
+    struct ext_place place; /**< not set where the node has no curve */
+    int64_t good_until_ns;  /**< CLOCK_MONOTONIC after which its sample is stale; EXT_NEVER_GOOD
+                               without a curve */
     uint32_t name_len;
-    char text[EXT_NAME_INLINE + 1];
+    char text[EXT_NAME_INLINE + 1]; /**< the name and a quote, as in a request; a longer name, or
+                                       one that JSON would escape, leaves it empty */
 };
 
 /** Place of a name in the table. */
@@ -58,7 +61,7 @@ struct ext_snapshot {
     uint64_t keys[8];       /**< of the hash, so that names cannot be chosen to collide */
     size_t mask;            /**< slots - 1, a power of two less one */
     struct ext_slot *slots; /**< open addressing */
-    char *long_names;
+    char *names;
 };
 
 /** A name that is looked for. */
@@ -75,20 +78,24 @@ struct ext_key {
 uint64_t ext_hash(const char *bytes, size_t len, uint64_t seed);
 
 /**
- * Copies the nodes and their names into a new snapshot. Of two nodes with one name the first
- * counts.
- * @param nodes their names may belong to another snapshot. @return NULL on ENOMEM.
+ * Copies the nodes and their names into a new snapshot, in their order. Of two nodes with one name
+ * the first counts.
+ * @param nodes their names may belong to another snapshot.
+ * @param stale_after_ns how old a sample may be, as for ext_is_stale.
+ * @return NULL on ENOMEM.
  */
-struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, uint64_t seed);
+struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, uint64_t seed,
+                                      uint64_t stale_after_ns);
 void ext_snapshot_free(struct ext_snapshot **snapshot);
 
 /** @param snapshot NULL: nothing is known. @return the node, or NULL. */
 const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, const char *name,
                                          size_t len);
 
-/** Finds up to EXT_BATCH names at once. @param ret n elements: what a request reads, or NULL. */
+/** Finds up to EXT_BATCH names at once. @param snapshot not NULL. @param ret n elements: index of
+ * the node, plus 1; 0: unknown. */
 void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct ext_key *keys,
-                             size_t n, const struct ext_live **ret);
+                             size_t n, uint32_t *ret);
 
 /** A sample may be late twice before its node counts as silent. */
 #define EXT_STALE_INTERVALS 3
@@ -97,17 +104,22 @@ void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct e
 #define EXT_INTERVAL_MAX_NS (UINT64_C(600) * 1000000000)
 
 /**
- * Whether a node's sample is too old to place by: older than `stale_after_ns`, and than three of
- * the node's own publish intervals, so that a node that publishes rarely is not stale between two
- * of its samples.
+ * Until when a node's sample is one to place by: as long as it is no older than `stale_after_ns`,
+ * or than three of the node's own publish intervals, so that a node that publishes rarely is not
+ * stale between two of its samples. @param stale_after_ns at most ten years.
  */
-static inline bool ext_is_stale(int64_t fresh_ns, uint64_t interval_ns, int64_t now_ns,
-                                uint64_t stale_after_ns)
+static inline int64_t ext_good_until_ns(int64_t fresh_ns, uint64_t interval_ns,
+                                        uint64_t stale_after_ns)
 {
     uint64_t limit_ns = EXT_STALE_INTERVALS *
                         (interval_ns < EXT_INTERVAL_MAX_NS ? interval_ns : EXT_INTERVAL_MAX_NS);
 
-    if (limit_ns < stale_after_ns)
-        limit_ns = stale_after_ns;
-    return now_ns > fresh_ns && (uint64_t)(now_ns - fresh_ns) > limit_ns;
+    return fresh_ns + (int64_t)(limit_ns < stale_after_ns ? stale_after_ns : limit_ns);
+}
+
+/** Whether a node's sample is too old to place by. */
+static inline bool ext_is_stale(int64_t fresh_ns, uint64_t interval_ns, int64_t now_ns,
+                                uint64_t stale_after_ns)
+{
+    return now_ns > ext_good_until_ns(fresh_ns, interval_ns, stale_after_ns);
 }

@@ -139,7 +139,7 @@ static int start_reader(struct ext_state *state, struct kw_err *err)
         .access = settings->redis,
         .timeout_ms = (uint32_t)(settings->redis_timeout_ns / KW_NS_PER_MS),
     };
-    int rc = ext_refresh_new(&conf, &state->reader.refresh, err);
+    int rc = ext_refresh_new(&conf, settings->stale_after_ns, &state->reader.refresh, err);
 
     if (rc < 0)
         return rc;

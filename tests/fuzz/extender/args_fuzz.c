@@ -3,7 +3,8 @@
  * The extender's scanner against the tree reader of api/: both take or both refuse a body, and they
  * read the same pod and the same names. Left out of the comparison: a key given twice, where a tree
  * does not keep what the scanner saw and refused first; nesting and counts beyond the scanner's
- * bounds. What was taken is answered, and the answers are read back.
+ * bounds. What was taken is answered, and the answers are read back. Reading it again with a finder
+ * gives the same names, and for each the node that looking it up by itself gives, however often.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -13,7 +14,11 @@
 
 #include "common/cleanup.h"
 #include "common/json_scan.h"
+#include "extender/find.h"
 #include "extender/protocol.h"
+
+/** Nodes that are looked for. */
+#define NODES 64
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -100,18 +105,72 @@ static void answer(const struct ext_args *args)
     free(scores);
 }
 
+/** Nodes by some names of the request. */
+static struct ext_snapshot *some_nodes(const struct ext_args *args, char names[][256])
+{
+    static const struct kw_curve curve = {
+        .capacity_mcpu = 8000, .n = 2, .knots = {{0, 20000, 0}, {1000, 60000, 0}}};
+    struct ext_node nodes[NODES];
+    size_t n = 0;
+
+    for (size_t i = 0; i < ext_args_count(args) && n < NODES; i++) {
+        const struct kw_json_text *name = ext_args_name(args, i);
+        if (name->len == 0 || name->len > 255 || name->escaped || i % 3 == 2)
+            continue;
+        memcpy(names[n], name->at, name->len);
+        nodes[n] = (struct ext_node){.name = names[n],
+                                     .name_len = name->len,
+                                     .has_curve = true,
+                                     .capacity_mcpu = (double)curve.capacity_mcpu};
+        ext_hull_build(&curve, &nodes[n++].hull);
+    }
+    struct ext_snapshot *snapshot = ext_snapshot_new(nodes, n, 1, UINT64_C(30000000000));
+    need(snapshot != NULL);
+    return snapshot;
+}
+
+static void find(const char *body, size_t size, const struct ext_args *without)
+{
+    char names[NODES][256];
+    struct ext_snapshot *snapshot = some_nodes(without, names);
+    struct ext_finder finder = {0};
+    struct ext_args args = {0};
+    const char *why;
+
+    for (unsigned round = 0; round < 3; round++) {
+        need(ext_finder_begin(&finder, snapshot, 0) == 0);
+        need(ext_args_scan(body, size, &finder, &args, &why) == 0);
+        need(ext_args_count(&args) == ext_args_count(without));
+        for (size_t i = 0; i < ext_args_count(&args); i++) {
+            const struct kw_json_text *name = ext_args_name(&args, i);
+            const struct kw_json_text *same = ext_args_name(without, i);
+            need(name->len == same->len && name->escaped == same->escaped);
+            need(name->len == 0 || name->at == same->at);
+            const struct ext_node *node = ext_snapshot_find(snapshot, name->at, name->len);
+            need(name->escaped ||
+                 args.places[i] ==
+                     (node == NULL ? NULL : &snapshot->live[node - snapshot->nodes].place));
+        }
+    }
+    ext_args_free(&args);
+    ext_finder_free(&finder);
+    ext_snapshot_free(&snapshot);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *body = (const char *)data;
     struct ext_args args = {0};
     struct kw_extender_args reference = {0};
     const char *why = NULL;
-    int rc = ext_args_scan(body, size, &args, &why);
+    int rc = ext_args_scan(body, size, NULL, &args, &why);
     int reference_rc = kw_extender_args_decode(body, size, &reference, NULL);
 
     need(rc == 0 || why != NULL);
-    if (rc == 0)
+    if (rc == 0) {
         answer(&args);
+        find(body, size, &args);
+    }
     /* jansson drops a NUL byte behind a literal; to the scanner, no document holds one */
     if (memchr(body, '\0', size) != NULL) {
         need(rc < 0);

@@ -77,7 +77,7 @@ static int set_up(void **state)
     nodes[2].fresh_ns = INT64_C(-1000000000000);
     if (f == NULL || ext_service_init(&f->service, 2, &policy) < 0)
         return -1;
-    f->snapshot = ext_snapshot_new(nodes, KW_ARRAY_SIZE(nodes), 99);
+    f->snapshot = ext_snapshot_new(nodes, KW_ARRAY_SIZE(nodes), 99, policy.stale_after_ns);
     *state = f;
     return f->snapshot == NULL ? -1 : 0;
 }

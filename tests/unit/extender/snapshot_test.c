@@ -10,12 +10,13 @@
 #include "tests/unit/extender/nodes.h"
 
 #define SECOND INT64_C(1000000000)
+#define LIMIT  (30 * (uint64_t)SECOND)
 
 static void test_nothing_known(void **state)
 {
     (void)state;
     assert_null(ext_snapshot_find(NULL, "a", 1));
-    kw_cleanup(ext_snapshot_free) struct ext_snapshot *empty = ext_snapshot_new(NULL, 0, 1);
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *empty = ext_snapshot_new(NULL, 0, 1, LIMIT);
     assert_non_null(empty);
     assert_null(ext_snapshot_find(empty, "a", 1));
     assert_null(ext_snapshot_find(empty, "", 0));
@@ -33,7 +34,8 @@ static void test_every_name_is_found(void **state)
                        i / 250, i % 250);
         nodes[i] = kwt_node(names + (size_t)i * NAME, NULL, i);
     }
-    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot = ext_snapshot_new(nodes, N, 42);
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
+        ext_snapshot_new(nodes, N, 42, LIMIT);
     memset(names, 0, (size_t)N * NAME); /* the snapshot has its own copies */
     assert_int_equal(snapshot->n, N);
     for (unsigned i = 0; i < N; i++) {
@@ -61,7 +63,7 @@ static void test_names_of_every_length(void **state)
         nodes[i] = kwt_node(names[i], NULL, (double)i);
     }
     kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
-        ext_snapshot_new(nodes, LONGEST, 7);
+        ext_snapshot_new(nodes, LONGEST, 7, LIMIT);
     for (size_t i = 0; i < LONGEST; i++) {
         const struct ext_node *node = ext_snapshot_find(snapshot, names[i], i + 1);
         assert_non_null(node);
@@ -80,7 +82,8 @@ static void test_one_name_twice(void **state)
     (void)state;
     const struct ext_node nodes[] = {kwt_node("a", NULL, 1), kwt_node("b", NULL, 2),
                                      kwt_node("a", NULL, 3)};
-    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot = ext_snapshot_new(nodes, 3, 0);
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
+        ext_snapshot_new(nodes, 3, 0, LIMIT);
 
     assert_int_equal(snapshot->n, 2);
     assert_true(ext_snapshot_find(snapshot, "a", 1)->used_mcpu == 1);
