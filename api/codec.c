@@ -130,6 +130,21 @@ void kw_get_time_ms(struct kw_reader *reader, const json_t *object, const char *
         *ret = value;
 }
 
+void kw_get_real(struct kw_reader *reader, const json_t *object, const char *key, enum kw_need need,
+                 double min, double max, double *ret)
+{
+    const json_t *value = reader->rc == 0 ? json_object_get(object, key) : NULL;
+
+    if (reader->rc != 0 || (value == NULL && need == KW_OPTIONAL))
+        return;
+    if (!json_is_number(value) ||
+        !(json_number_value(value) >= min && json_number_value(value) <= max)) {
+        kw_reader_fail(reader, -EBADMSG, key);
+        return;
+    }
+    *ret = json_number_value(value);
+}
+
 void kw_get_bool(struct kw_reader *reader, const json_t *object, const char *key, enum kw_need need,
                  bool *ret)
 {

@@ -61,6 +61,9 @@ void kw_get_u32(struct kw_reader *reader, const json_t *object, const char *key,
                 uint32_t *ret);
 void kw_get_time_ms(struct kw_reader *reader, const json_t *object, const char *key,
                     enum kw_need need, int64_t *ret);
+/** A number with or without a fraction, within min and max. */
+void kw_get_real(struct kw_reader *reader, const json_t *object, const char *key, enum kw_need need,
+                 double min, double max, double *ret);
 void kw_get_bool(struct kw_reader *reader, const json_t *object, const char *key, enum kw_need need,
                  bool *ret);
 /** @param size of `out`; a text that does not fit with its NUL is an error, never cut. */

@@ -1,73 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Watts per hardware thread, idle and full, of server CPU classes. The figures are facts published
- * by the Cloud Carbon Footprint project (cloud-carbon-coefficients, use coefficients per provider),
- * which derives them from idle and full-load results of SPECpower; where providers differ, the mean
- * is given, rounded to 10 mW. They cover the whole machine divided by its threads, so that on
- * package power they err to the high side. CPUs without a published figure take that of the nearest
- * older relative, and say so by `name`.
- *
- * A model number is what CPUID leaf 1 gives (family and model as /proc/cpuinfo shows them).
- */
 #include "node-agent/class_prior.h"
 
 #include <stddef.h>
-#include <string.h>
 
-#include "common/cleanup.h"
-
-struct class_row {
-    const char *vendor;
-    unsigned family;
-    unsigned model_min, model_max;
-    struct agent_class_prior prior;
-};
-
-static const struct class_row rows[] = {
-    {"GenuineIntel", 6, 42, 42, {"Sandy Bridge", 2170, 8560}},
-    {"GenuineIntel", 6, 45, 45, {"Sandy Bridge", 2170, 8560}},
-    {"GenuineIntel", 6, 58, 58, {"Ivy Bridge", 3040, 8220}},
-    {"GenuineIntel", 6, 62, 62, {"Ivy Bridge", 3040, 8220}},
-    {"GenuineIntel", 6, 60, 60, {"Haswell", 1900, 6000}},
-    {"GenuineIntel", 6, 63, 63, {"Haswell", 1900, 6000}},
-    {"GenuineIntel", 6, 69, 70, {"Haswell", 1900, 6000}},
-    {"GenuineIntel", 6, 61, 61, {"Broadwell", 710, 3590}},
-    {"GenuineIntel", 6, 71, 71, {"Broadwell", 710, 3590}},
-    {"GenuineIntel", 6, 79, 79, {"Broadwell", 710, 3590}},
-    {"GenuineIntel", 6, 86, 86, {"Broadwell", 710, 3590}},
-    /* model 85 is Skylake-SP, Cascade Lake and Cooper Lake; their figures differ by 6 % */
-    {"GenuineIntel", 6, 85, 85, {"Skylake to Cooper Lake", 640, 3980}},
-    {"GenuineIntel", 6, 78, 78, {"Coffee Lake", 1140, 5420}},
-    {"GenuineIntel", 6, 94, 94, {"Coffee Lake", 1140, 5420}},
-    {"GenuineIntel", 6, 142, 142, {"Coffee Lake", 1140, 5420}},
-    {"GenuineIntel", 6, 158, 158, {"Coffee Lake", 1140, 5420}},
-    {"GenuineIntel", 6, 165, 167, {"Coffee Lake (nearest for this CPU)", 1140, 5420}},
-    {"GenuineIntel", 6, 106, 108, {"Cascade Lake (nearest for Ice Lake)", 640, 3860}},
-    {"GenuineIntel", 6, 143, 143, {"Cascade Lake (nearest for Sapphire Rapids)", 640, 3860}},
-    {"GenuineIntel", 6, 207, 207, {"Cascade Lake (nearest for Emerald Rapids)", 640, 3860}},
-    {"GenuineIntel", 6, 173, 174, {"Cascade Lake (nearest for Granite Rapids)", 640, 3860}},
-    {"AuthenticAMD", 23, 0, 47, {"EPYC 1st Gen", 820, 2550}},
-    {"HygonGenuine", 24, 0, 255, {"EPYC 1st Gen", 820, 2550}},
-    {"AuthenticAMD", 23, 48, 255, {"EPYC 2nd Gen", 470, 1650}},
-    {"AuthenticAMD", 25, 0, 15, {"EPYC 3rd Gen", 450, 1950}},
-    {"AuthenticAMD", 25, 16, 255, {"EPYC 3rd Gen (nearest for Zen 4)", 450, 1950}},
-    {"AuthenticAMD", 26, 0, 255, {"EPYC 3rd Gen (nearest for Zen 5)", 450, 1950}},
-    {"ARM", 8, 0, 65535, {"Graviton", 470, 1690}},
-};
-
-/* Median of the classes above. */
-static const struct agent_class_prior generic = {"generic server", 680, 3640};
-
-const struct agent_class_prior *agent_class_prior(const struct agent_topology *topology)
+const struct kw_cpu_class *agent_class_prior(const struct agent_topology *topology)
 {
-    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
-        const struct class_row *row = &rows[i];
-        if (strcmp(row->vendor, topology->cpu_vendor) == 0 && row->family == topology->cpu_family &&
-            topology->cpu_model_number >= row->model_min &&
-            topology->cpu_model_number <= row->model_max)
-            return &row->prior;
-    }
-    return &generic;
+    return kw_cpu_class_of(topology->cpu_vendor, topology->cpu_family, topology->cpu_model_number);
 }
 
 static unsigned at_least_one(unsigned value)
@@ -90,15 +28,22 @@ unsigned agent_package_threads(const struct agent_topology *topology, unsigned p
     return at_least_one(in_package * at_least_one(topology->n_online) / possible);
 }
 
+uint64_t agent_share_of_package(const struct agent_topology *topology, unsigned package,
+                                uint64_t mw)
+{
+    return mw * agent_package_threads(topology, package) / at_least_one(topology->n_online);
+}
+
 void agent_package_power_mw(const struct agent_topology *topology, unsigned package,
                             uint64_t idle_mw, uint64_t full_mw, uint64_t *ret_idle_mw,
                             uint64_t *ret_full_mw)
 {
-    const struct agent_class_prior *prior = agent_class_prior(topology);
+    const struct kw_cpu_class *prior = agent_class_prior(topology);
     unsigned threads = agent_package_threads(topology, package);
-    unsigned all = at_least_one(topology->n_online);
-    uint64_t idle = idle_mw > 0 ? idle_mw * threads / all : (uint64_t)prior->idle_mw * threads;
-    uint64_t full = full_mw > 0 ? full_mw * threads / all : (uint64_t)prior->full_mw * threads;
+    uint64_t idle = idle_mw > 0 ? agent_share_of_package(topology, package, idle_mw)
+                                : (uint64_t)prior->idle_mw * threads;
+    uint64_t full = full_mw > 0 ? agent_share_of_package(topology, package, full_mw)
+                                : (uint64_t)prior->full_mw * threads;
     uint64_t range = (uint64_t)(prior->full_mw - prior->idle_mw) * threads;
 
     /* a machine that idles above its class still draws more when it works: a flat curve would say

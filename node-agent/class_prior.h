@@ -3,21 +3,19 @@
 
 #include <stdint.h>
 
+#include "api/cpu_class.h"
 #include "node-agent/topology.h"
 
-/** What a CPU of this class draws per hardware thread; a prior, never a measurement. */
-struct agent_class_prior {
-    const char *name; /**< "Cascade Lake", or "generic server" where the CPU is not known */
-    uint32_t idle_mw; /**< per hardware thread, nothing to do */
-    uint32_t full_mw; /**< per hardware thread, all busy */
-};
-
 /** The class of this machine's CPU, by vendor, family and model. Never NULL. */
-const struct agent_class_prior *agent_class_prior(const struct agent_topology *topology);
+const struct kw_cpu_class *agent_class_prior(const struct agent_topology *topology);
 
 /** Hardware threads of a dense package, at least 1; packages that the topology does not know get an
  * even share. */
 unsigned agent_package_threads(const struct agent_topology *topology, unsigned package);
+
+/** A package's part, by its threads, of a power of all packages. */
+uint64_t agent_share_of_package(const struct agent_topology *topology, unsigned package,
+                                uint64_t mw);
 
 /**
  * Idle and full power of one package.
