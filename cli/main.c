@@ -15,6 +15,7 @@ static const struct {
     {"check", "say what this machine offers for measuring, and what would help", cli_check},
     {"scheduler-config", "print the configuration that makes kube-scheduler ask kwatt",
      cli_scheduler_config},
+    {"train", "make a power model for machines without a meter", cli_train},
 };
 
 static void print_help(FILE *out)

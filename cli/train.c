@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kwatt train: a power model from recordings. A model is worth something where it beats what is
+ * known without it, on programs that it has not seen: the prior of the CPU's class, and always the
+ * same watts. What does not is not saved.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/cpu_class.h"
+#include "cli/cli.h"
+#include "cli/fit.h"
+#include "common/cleanup.h"
+#include "common/conf.h"
+#include "common/file.h"
+#include "common/num.h"
+
+#define CPU_MAX 64
+
+struct settings {
+    char *out, *features, *group_by, *cpu;
+    uint64_t threads;
+};
+
+#define AT(field) offsetof(struct settings, field)
+
+static const struct kw_conf_option rows[] = {
+    {.flag = "out",
+     .type = KW_CONF_STRING,
+     .offset = AT(out),
+     .min = 1,
+     .max = 4095,
+     .metavar = "FILE",
+     .group = "Model",
+     .help = "where the model goes, for kwatt-node-agent --model FILE; default: nowhere, and only\n"
+             "its error is printed"},
+    {.flag = "features",
+     .type = KW_CONF_STRING,
+     .offset = AT(features),
+     .metavar = "NAMES",
+     .group = "Model",
+     .help = "what the model goes by, separated by commas: cpu_time, cycles, instructions,\n"
+             "cache_misses; default: all of these that the first recording has"},
+    {.flag = "group-by",
+     .type = KW_CONF_STRING,
+     .offset = AT(group_by),
+     .min = 1,
+     .max = KW_MODEL_NAME_MAX,
+     .metavar = "COLUMN",
+     .group = "Model",
+     .help = "column that says which program a row is of; default: each file is of one program"},
+    {.flag = "threads",
+     .type = KW_CONF_U64,
+     .offset = AT(threads),
+     .def = "0",
+     .min = 0,
+     .max = 65536,
+     .metavar = "NUMBER",
+     .group = "Recorded machine",
+     .help = "its hardware threads; 0: as many as this machine has"},
+    {.flag = "cpu",
+     .type = KW_CONF_STRING,
+     .offset = AT(cpu),
+     .min = 1,
+     .max = CPU_MAX - 1,
+     .metavar = "VENDOR,FAMILY,MODEL",
+     .group = "Recorded machine",
+     .help = "its CPU as in /proc/cpuinfo, such as GenuineIntel,6,79, for the prior that the\n"
+             "model has to beat; default: a generic server"},
+};
+
+static const struct kw_conf_program program = {
+    .name = "kwatt train",
+    .synopsis = "[options] RECORDING...",
+    .summary =
+        "Makes a power model, for machines without a meter, from recordings of one that has a\n"
+        "meter: CSV with columns cpu_time, cycles, instructions, cache_misses (a second each) and\n"
+        "package_w, dram_w, platform_w. Prints what the model misses on programs that it has not\n"
+        "seen, and saves it only where that is less than without a model (docs/power-models.md).",
+    .examples = "  kwatt train --threads 32 --out model.json compile.csv database.csv video.csv\n"
+                "  kwatt train --features cpu_time --group-by program recording.csv\n",
+    .options = rows,
+    .n_options = KW_ARRAY_SIZE(rows),
+    .positionals = true,
+};
+
+/** Reads --cpu. @return 0 or -EINVAL. */
+static int take_cpu(const char *cpu, struct cli_fit_prior *ret, struct kw_err *err)
+{
+    const char *family = cpu != NULL ? strchr(cpu, ',') : NULL;
+    const char *model = family != NULL ? strchr(family + 1, ',') : NULL;
+    char vendor[CPU_MAX] = "";
+    uint64_t family_number = 0, model_number = 0;
+
+    if (cpu != NULL && (model == NULL ||
+                        kw_parse_u64_span(family + 1, (size_t)(model - family - 1), 0, 65535,
+                                          &family_number) < 0 ||
+                        kw_parse_u64(model + 1, 0, 65535, &model_number) < 0))
+        return kw_err_set(err, -EINVAL, "--cpu: \"%s\" is no VENDOR,FAMILY,MODEL", cpu);
+    if (cpu != NULL)
+        (void)snprintf(vendor, sizeof(vendor), "%.*s", (int)(family - cpu), cpu);
+    const struct kw_cpu_class *class =
+        kw_cpu_class_of(vendor, (unsigned)family_number, (unsigned)model_number);
+    ret->idle_mw = class->idle_mw;
+    ret->full_mw = class->full_mw;
+    return 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int read_all(const struct settings *settings, char **paths, size_t n,
+                    struct cli_recording *recording, struct kw_err *err)
+{
+    int rc =
+        settings->features != NULL ? cli_recording_choose(recording, settings->features, err) : 0;
+
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        kw_cleanup_free char *csv = NULL;
+        size_t len = 0;
+        rc = kw_file_slurp(paths[i], CLI_RECORDING_FILE_MAX, &csv, &len);
+        if (rc < 0)
+            (void)kw_err_set(err, rc, "%s", kw_errno_text(rc));
+        else
+            rc = cli_recording_add(recording, csv, len, settings->group_by, base_name(paths[i]),
+                                   err);
+        if (rc < 0)
+            return kw_err_wrap(err, "%s", paths[i]);
+    }
+    return rc;
+}
+
+/** Prints what a model misses, and why it is of no use where it is not. @return whether it is. */
+static bool judge(FILE *out, enum kw_model_part part, const struct kw_model *model)
+{
+    const struct kw_model_error *error = &model->error;
+    /* the class prior is of packages, and of whole machines where nothing better is known */
+    bool has_prior = error->prior_mae_w >= 0 && part != KW_MODEL_DRAM;
+    const char *verdict = error->mae_w >= error->mean_mae_w
+                              ? "no better than always the same watts: not used"
+                          : has_prior && error->mae_w >= error->prior_mae_w
+                              ? "no better than the prior of the CPU's class: not used"
+                              : "";
+
+    (void)fprintf(out, "%s: misses %.2f W on what it has not seen (always the same watts: %.2f W",
+                  kw_model_part_names[part], error->mae_w, error->mean_mae_w);
+    if (has_prior)
+        (void)fprintf(out, ", prior of the class: %.2f W", error->prior_mae_w);
+    (void)fprintf(out, ")%s%s\n", verdict[0] != '\0' ? ", " : "", verdict);
+    for (size_t i = 0; i < error->n_groups; i++)
+        (void)fprintf(out, "  %8.2f W on %s (%llu rows)\n", error->groups[i].mae_w,
+                      error->groups[i].name, (unsigned long long)error->groups[i].n_rows);
+    return verdict[0] == '\0';
+}
+
+/** Fits all parts that are recorded. @return how many are of use; -errno. */
+static int fit_all(const struct cli_recording *recording, const struct cli_fit_prior *prior,
+                   FILE *out, struct kw_power_model *ret, struct kw_err *err)
+{
+    int n = 0;
+
+    ret->threads = prior->threads;
+    for (size_t p = 0; p < KW_MODEL__MAX; p++) {
+        struct kw_model *model = &ret->parts[p];
+        if ((recording->parts & 1u << p) == 0)
+            continue;
+        int rc = cli_fit_validated(recording, (enum kw_model_part)p, prior, model);
+        if (rc < 0)
+            return kw_err_set(err, rc,
+                              "one program only: a model's error shows on programs that it has not "
+                              "seen, so give recordings of two at least");
+        model->present = judge(out, (enum kw_model_part)p, model);
+        n += model->present;
+    }
+    return n;
+}
+
+static int save(const struct kw_power_model *model, const char *path, FILE *out, struct kw_err *err)
+{
+    kw_cleanup_free char *json = NULL;
+    size_t len = 0;
+    int rc = kw_power_model_encode(model, &json, &len);
+
+    if (rc == 0)
+        rc = kw_file_write_atomic(path, json, len, 0644);
+    if (rc < 0)
+        return kw_err_set(err, rc, "%s: %s", path, kw_errno_text(rc));
+    (void)fprintf(out, "saved: %s\n", path);
+    return 0;
+}
+
+static int train(const struct settings *settings, char **paths, size_t n, FILE *out,
+                 struct kw_err *err)
+{
+    kw_cleanup(cli_recording_free) struct cli_recording recording = {0};
+    kw_cleanup_free struct kw_power_model *model = calloc(1, sizeof(*model));
+    struct cli_fit_prior prior = {.threads = (uint32_t)settings->threads};
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (n == 0)
+        return kw_err_set(err, -EINVAL, "no recording; kwatt train --help explains");
+    if (model == NULL)
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    if (prior.threads == 0)
+        prior.threads = online > 0 ? (uint32_t)online : 1;
+    int rc = take_cpu(settings->cpu, &prior, err);
+    if (rc == 0)
+        rc = read_all(settings, paths, n, &recording, err);
+    if (rc < 0)
+        return rc;
+    if (recording.n_skipped > 0)
+        (void)fprintf(out, "%zu rows lack a value and are passed over\n", recording.n_skipped);
+    rc = fit_all(&recording, &prior, out, model, err);
+    if (rc < 0)
+        return rc;
+    if (rc == 0)
+        return kw_err_set(err, -EDOM, "nothing is saved: no model is better than none");
+    return settings->out != NULL ? save(model, settings->out, out, err) : 0;
+}
+
+int cli_train(const struct cli_io *io, int argc, char **argv)
+{
+    struct settings settings = {0};
+    struct kw_err err = {0};
+    size_t first = 0;
+    int rc = kw_conf_load(&program, argc, argv, io->envp, &settings, io->out, &first, &err);
+
+    if (rc == KW_CONF_DONE)
+        return 0;
+    if (rc == 0)
+        rc = train(&settings, &argv[first], (size_t)argc - first, io->out, &err);
+    kw_conf_free(&program, &settings);
+    if (rc < 0) {
+        (void)fprintf(io->err, "kwatt train: %s\n", err.text);
+        return rc == -EINVAL ? 2 : 1;
+    }
+    if (fflush(io->out) != 0) {
+        (void)fprintf(io->err, "kwatt train: cannot write the output\n");
+        return 1;
+    }
+    return 0;
+}

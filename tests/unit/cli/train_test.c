@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kwatt train on machines of which the law is known: recordings are written, trained on, and what
+ * is saved is read back.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/fit.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "tests/support/cmocka.h"
+#include "tests/support/tree.h"
+
+#define THREADS 16
+
+static struct kwt_tree tree;
+static char out[8192], err[2048];
+
+static int setup(void **state)
+{
+    (void)state;
+    kwt_tree_make(&tree);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    kwt_tree_remove(&tree);
+    return 0;
+}
+
+/** A program on a machine of 30 W idle: what it draws a thread, and how much of that rises with the
+ * cube of the load. */
+static void record(const char *name, double thread_w, double cube_w, double most)
+{
+    kw_cleanup(kw_buf_free) struct kw_buf csv = {0};
+
+    (void)kw_buf_adds(&csv, "cpu_time,cycles,package_w\n");
+    for (unsigned i = 0; i <= 40; i++) {
+        double busy = most * i / 40, z = busy / THREADS;
+        (void)kw_buf_addf(&csv, "%.6f,%.0f,%.6f\n", busy, busy * 3e9,
+                          30 + thread_w * busy + cube_w * z * z * z);
+    }
+    kwt_tree_write(&tree, name, csv.data);
+}
+
+static void path_of(const char *name, char path[4096])
+{
+    assert_int_equal(kw_path_join(path, 4096, tree.root, name), 0);
+}
+
+static int train(const char *const *arguments)
+{
+    char *argv[16] = {(char[]){"train"}};
+    char *envp[] = {NULL};
+    char paths[8][4096];
+    int argc = 1;
+
+    for (size_t i = 0; arguments[i] != NULL; i++) {
+        if (strstr(arguments[i], ".csv") != NULL || strstr(arguments[i], ".json") != NULL) {
+            path_of(arguments[i], paths[i]);
+            argv[argc++] = paths[i];
+        } else {
+            (void)snprintf(paths[i], sizeof(paths[i]), "%s", arguments[i]);
+            argv[argc++] = paths[i];
+        }
+    }
+    memset(out, 0, sizeof(out));
+    memset(err, 0, sizeof(err));
+    kw_cleanup_file FILE *to_out = fmemopen(out, sizeof(out), "w");
+    kw_cleanup_file FILE *to_err = fmemopen(err, sizeof(err), "w");
+    const struct cli_io io = {.out = to_out, .err = to_err, .envp = envp};
+    int code = cli_train(&io, argc, argv);
+    (void)fflush(to_err);
+    return code;
+}
+
+static void read_saved(struct kw_power_model *ret)
+{
+    kw_cleanup_free char *json = NULL;
+    const char *why = "";
+    char path[4096];
+    size_t len = 0;
+
+    path_of("m.json", path);
+    assert_int_equal(kw_file_slurp(path, KW_MODEL_FILE_MAX, &json, &len), 0);
+    assert_int_equal(kw_power_model_decode(json, len, "m.json", ret, &why), 0);
+}
+
+static void test_a_law_is_found(void **state)
+{
+    static struct kw_power_model model;
+    const double half[] = {8, 24e9}, nothing[] = {0, 0}, beyond[] = {1000, 1e13};
+
+    (void)state;
+    record("a.csv", 3, 40, THREADS);
+    record("b.csv", 3, 40, THREADS * 0.75);
+    record("c.csv", 3.1, 40, THREADS);
+    assert_int_equal(train((const char *[]){"--threads", "16", "--out", "m.json", "a.csv", "b.csv",
+                                            "c.csv", NULL}),
+                     0);
+    assert_string_equal(err, "");
+    assert_non_null(strstr(out, "package: misses"));
+    read_saved(&model);
+    const struct kw_model *package = &model.parts[KW_MODEL_PACKAGE];
+    assert_int_equal(model.threads, 16);
+    assert_true(fabs(kw_model_watts(package, nothing) - 30) < 2);
+    assert_true(fabs(kw_model_watts(package, half) - (30 + 24 + 5)) < 3);
+    assert_true(kw_model_watts(package, beyond) < 30 + 3.1 * 16 + 40 + 3);
+    assert_int_equal(package->error.n_groups, 3);
+    assert_true(package->error.mae_w < 5 && package->error.mean_mae_w > 15);
+    assert_true(package->error.prior_mae_w > 0);
+}
+
+/** What a program draws has nothing to do with the features: no model is better than its mean. */
+static void test_nothing_to_learn(void **state)
+{
+    char path[4096];
+
+    (void)state;
+    kwt_tree_write(&tree, "a.csv", "cpu_time,package_w\n1,50\n5,40\n9,30\n");
+    kwt_tree_write(&tree, "b.csv", "cpu_time,package_w\n1,30\n5,40\n9,50\n");
+    assert_int_equal(
+        train((const char *[]){"--threads", "16", "--out", "m.json", "a.csv", "b.csv", NULL}), 1);
+    assert_non_null(strstr(err, "nothing is saved"));
+    assert_non_null(strstr(out, "not used"));
+    path_of("m.json", path);
+    assert_int_equal(kw_file_slurp(path, KW_MODEL_FILE_MAX, &(char *){NULL}, NULL), -ENOENT);
+}
+
+/** Better than the mean, and worse than the class prior, which here is the law itself: 0.68 W idle
+ * and 3.64 W full a thread. */
+static void test_the_class_knew_better(void **state)
+{
+    (void)state;
+    kwt_tree_write(&tree, "a.csv", "cpu_time,package_w\n0,10.88\n2,16.8\n4,22.72\n");
+    kwt_tree_write(&tree, "b.csv", "cpu_time,package_w\n12,46.4\n14,52.32\n16,58.24\n");
+    assert_int_equal(train((const char *[]){"--threads", "16", "a.csv", "b.csv", NULL}), 1);
+    assert_non_null(strstr(out, "prior of the class: 0.00 W"));
+    assert_non_null(strstr(out, "not used"));
+}
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    record("a.csv", 3, 0, THREADS);
+    assert_int_equal(train((const char *[]){NULL}), 2);
+    assert_int_equal(train((const char *[]){"a.csv", NULL}), 1);
+    assert_non_null(strstr(err, "two at least"));
+    assert_int_equal(train((const char *[]){"--cpu", "Intel", "a.csv", NULL}), 2);
+    assert_int_equal(train((const char *[]){"--features", "joy", "a.csv", NULL}), 2);
+    assert_int_equal(train((const char *[]){"gone.csv", NULL}), 1);
+    assert_non_null(strstr(err, "No such file"));
+    kwt_tree_write(&tree, "bad.csv", "cpu_time,package_w\n1,x\n");
+    assert_int_equal(train((const char *[]){"bad.csv", NULL}), 1);
+    assert_non_null(strstr(err, "line 2, column 2"));
+}
+
+/** More work never costs less, whatever was recorded. */
+static void test_power_never_falls(void **state)
+{
+    uint64_t seed = 7;
+
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        struct cli_recording recording = {0};
+        kw_cleanup(kw_buf_free) struct kw_buf csv = {0};
+        struct kw_model model;
+        double last_w = -1;
+        (void)kw_buf_adds(&csv, "cpu_time,cycles,cache_misses,package_w\n");
+        for (unsigned i = 0; i < 30; i++) {
+            for (unsigned k = 0; k < 4; k++) {
+                seed = seed * 6364136223846793005u + 1442695040888963407u;
+                (void)kw_buf_addf(&csv, "%llu%s", (unsigned long long)(seed >> 44) % 1000,
+                                  k < 3 ? "," : "\n");
+            }
+        }
+        assert_int_equal(cli_recording_add(&recording, csv.data, csv.len, NULL, "a", NULL), 0);
+        assert_int_equal(cli_fit(&recording, KW_MODEL_PACKAGE, NULL, &model), 0);
+        for (unsigned i = 0; i <= 50; i++) {
+            double load = 40.0 * i, x[] = {load, load, load};
+            double watts = kw_model_watts(&model, x);
+            assert_true(watts >= last_w);
+            last_w = watts;
+        }
+        cli_recording_free(&recording);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_law_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_to_learn, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_class_knew_better, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_arguments, setup, teardown),
+        cmocka_unit_test(test_power_never_falls),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
