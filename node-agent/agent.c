@@ -31,6 +31,7 @@
 #include "common/version.h"
 #include "node-agent/accounting_choice.h"
 #include "node-agent/exporter.h"
+#include "node-agent/model_file.h"
 #include "node-agent/pace.h"
 #include "node-agent/privilege.h"
 #include "node-agent/roots.h"
@@ -57,6 +58,7 @@ struct agent {
     void *accounting_self;
     struct agent_cgroups *cgroups;
     struct agent_requests *requests; /* NULL: not counted */
+    struct kw_power_model *model;    /* NULL: none */
     struct agent_metering *metering;
     struct agent_pod_source *pods;
     struct agent_sampler *sampler;
@@ -203,6 +205,19 @@ static void fill_info(struct agent *agent)
         agent->boot_id[0] = '\0';
 }
 
+/** Reads the model that is asked for. */
+static int read_model(struct agent *agent, struct kw_err *err)
+{
+    const struct agent_feature_state *features =
+        agent->accounting->features != NULL ? agent->accounting->features(agent->accounting_self)
+                                            : NULL;
+    bool counters = features != NULL && features[AGENT_FEATURE_COUNTERS].on;
+
+    return agent->options->model_file == NULL
+               ? 0
+               : agent_model_read(agent->options->model_file, counters, &agent->model, err);
+}
+
 static int open_meter(struct agent *agent, struct kw_err *err)
 {
     const struct agent_options *options = agent->options;
@@ -211,6 +226,7 @@ static int open_meter(struct agent *agent, struct kw_err *err)
         .sysfs_root = agent->roots.sysfs,
         .idle_mw = (uint64_t)(options->idle_w * 1000),
         .full_mw = (uint64_t)(options->full_w * 1000),
+        .model = agent->model,
     };
     int rc = agent_metering_new(options->meter == 0 ? NULL : agent_meter_choices[options->meter],
                                 &conf, &agent->metering, err);
@@ -252,6 +268,8 @@ static int open_sources(struct agent *agent, struct kw_err *err)
     int rc = agent_accounting_choose(agent->options, &accounting, agent->log, &agent->accounting,
                                      &agent->accounting_self, err);
 
+    if (rc == 0)
+        rc = read_model(agent, err);
     if (rc == 0)
         rc = open_meter(agent, err);
     if (rc < 0)
@@ -297,6 +315,9 @@ static int start_pods(struct agent *agent, struct kw_err *err)
 static int make_sampler(struct agent *agent, struct kw_err *err)
 {
     const struct agent_options *options = agent->options;
+    bool estimated = agent_metering_ops(agent->metering)->estimated;
+    const struct agent_model_power power = agent_model_power_of(
+        estimated ? agent->model : NULL, &agent->topology, options->idle_w, options->full_w);
     struct agent_sampler_conf conf = {
         .topology = &agent->topology,
         .accounting = agent->accounting,
@@ -307,8 +328,9 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .requests = agent->requests,
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
-        .idle_mw = (uint64_t)(options->idle_w * 1000),
-        .full_mw = (uint64_t)(options->full_w * 1000),
+        .idle_mw = power.idle_mw,
+        .full_mw = power.full_mw,
+        .dram_idle_mw = power.dram_idle_mw,
         .node = agent->info.node,
         .boot_id = agent->boot_id,
     };
@@ -455,6 +477,7 @@ void agent_free(struct agent **agent)
     agent_sampler_free(&owned->sampler);
     agent_pod_source_stop(&owned->pods);
     agent_metering_free(&owned->metering);
+    free(owned->model);
     agent_cgroups_free(&owned->cgroups);
     agent_requests_close(&owned->requests);
     if (owned->accounting_self != NULL)

@@ -87,12 +87,22 @@ static bool row_delta(struct agent_booking *booking, const struct agent_usage *u
     return moved;
 }
 
+/** What row `i` adds to the counts of a package that the reading has. */
+static struct agent_counts counts_delta(const struct agent_usage *usage, size_t i, unsigned p,
+                                        const struct agent_cell *cell, bool *multiplexed)
+{
+    static const struct agent_more nothing;
+    bool noted = cell != NULL && cell->prev_more != NULL;
+
+    return agent_counts_between(noted ? &cell->prev_more[p] : &nothing,
+                                &usage->more[i * usage->n_packages + p], multiplexed);
+}
+
 /** What row `i` adds to the counts, and notes it. @return NULL where only time is counted. */
 static const struct agent_counts *take_counts(struct agent_booking *booking,
                                               const struct agent_usage *usage, size_t i,
                                               struct agent_cell *cell)
 {
-    static const struct agent_more nothing;
     unsigned n =
         usage->n_packages < booking->conf.n_packages ? usage->n_packages : booking->conf.n_packages;
 
@@ -102,24 +112,33 @@ static const struct agent_counts *take_counts(struct agent_booking *booking,
         cell->prev_more = calloc(booking->conf.n_packages, sizeof(*cell->prev_more));
     memset(booking->counts, 0, sizeof(booking->counts));
     for (unsigned p = 0; p < n; p++) {
-        const struct agent_more *now = &usage->more[i * usage->n_packages + p];
-        bool noted = cell != NULL && cell->prev_more != NULL;
-        booking->counts[p] = agent_counts_between(noted ? &cell->prev_more[p] : &nothing, now,
-                                                  &booking->multiplexed);
-        if (noted)
-            cell->prev_more[p] = *now;
+        booking->counts[p] = counts_delta(usage, i, p, cell, &booking->multiplexed);
+        if (cell != NULL && cell->prev_more != NULL)
+            cell->prev_more[p] = usage->more[i * usage->n_packages + p];
     }
     return booking->counts;
 }
 
 void agent_booking_busy(struct agent_booking *booking, const struct agent_usage *usage,
-                        uint64_t busy_ns[AGENT_PACKAGES_MAX])
+                        uint64_t busy_ns[AGENT_PACKAGES_MAX],
+                        struct agent_counts counts[AGENT_PACKAGES_MAX])
 {
+    bool counted = counts != NULL && (usage->features & AGENT_FEATURES_MORE) != 0;
+    bool unused = false;
+
     memset(busy_ns, 0, AGENT_PACKAGES_MAX * sizeof(busy_ns[0]));
+    if (counts != NULL)
+        memset(counts, 0, AGENT_PACKAGES_MAX * sizeof(counts[0]));
     for (size_t i = 0; i < usage->n; i++) {
-        (void)row_delta(booking, usage, i, agent_cells_find(booking->cells, usage->keys[i]));
-        for (unsigned p = 0; p < booking->conf.n_packages; p++)
+        const struct agent_cell *cell = agent_cells_find(booking->cells, usage->keys[i]);
+        (void)row_delta(booking, usage, i, cell);
+        for (unsigned p = 0; p < booking->conf.n_packages; p++) {
             busy_ns[p] += booking->delta_ns[p];
+            if (!counted || p >= usage->n_packages)
+                continue;
+            struct agent_counts more = counts_delta(usage, i, p, cell, &unused);
+            agent_counts_add(&counts[p], &more);
+        }
     }
 }
 

@@ -29,9 +29,10 @@ int agent_booking_new(const struct agent_booking_conf *conf, struct agent_bookin
 void agent_booking_free(struct agent_booking **booking);
 
 /** CPU time per package since the last agent_booking_take: what a power model needs before the
- * window is booked. */
+ * window is booked. @param counts what else was counted; NULL: not wanted. */
 void agent_booking_busy(struct agent_booking *booking, const struct agent_usage *usage,
-                        uint64_t busy_ns[AGENT_PACKAGES_MAX]);
+                        uint64_t busy_ns[AGENT_PACKAGES_MAX],
+                        struct agent_counts counts[AGENT_PACKAGES_MAX]);
 
 /**
  * Books a reading into the ledger's present window and lets go of cgroups that ended.

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "node-agent/accounting.h"
 #include "node-agent/cgroups.h"
 #include "node-agent/meter.h"
+#include "node-agent/model_file.h"
 #include "node-agent/roots.h"
 
 /* A machine of four sockets with memory and a platform shows nine. */
@@ -76,7 +78,8 @@ static void check_cgroups(const struct agent_options *options, const struct agen
     agent_cgroups_free(&cgroups);
 }
 
-static void check_counters(FILE *out)
+/** @return whether hardware counters can be had. */
+static bool check_counters(FILE *out)
 {
     struct perf_event_attr attr = {
         .type = PERF_TYPE_HARDWARE,
@@ -90,13 +93,38 @@ static void check_counters(FILE *out)
     if (fd >= 0) {
         line(out, "ok", "hardware-counters", "cycles can be counted on CPU 0");
         (void)close(fd);
-    } else if (errno == EACCES || errno == EPERM) {
+        return true;
+    }
+    if (errno == EACCES || errno == EPERM) {
         line(out, "degraded", "hardware-counters",
              "not allowed; run as root or with CAP_PERFMON, time is used alone");
     } else {
         line(out, "degraded", "hardware-counters",
              "this machine shows no PMU, as most virtual machines; time is used alone");
     }
+    return false;
+}
+
+/** The power model that is asked for, and what it missed where it had not been trained. */
+static void check_model(const struct agent_options *options, bool counters, FILE *out)
+{
+    struct kw_power_model *model = NULL;
+    struct kw_err err = {0};
+    char text[128] = "usable, but it does not say how much it misses";
+
+    if (options->model_file == NULL)
+        return;
+    if (agent_model_read(options->model_file, counters, &model, &err) < 0) {
+        line(out, "missing", "power-model", err.text);
+        return;
+    }
+    const struct kw_model_error *error = &model->parts[KW_MODEL_PACKAGE].error;
+    if (error->n_groups > 0)
+        (void)snprintf(text, sizeof(text),
+                       "usable, missed %.1f W of the packages on programs it had not seen",
+                       error->mae_w);
+    line(out, "ok", "power-model", text);
+    free(model);
 }
 
 /** Domains as a text: how many, and the first of them by name and physical package. */
@@ -173,8 +201,11 @@ static void check_meters(const struct agent_options *options, const struct agent
             line(out, "ok", item, note);
         } else if (ops->estimated && candidate) {
             line(out, "degraded", item,
-                 "watts are estimated from the CPU's class, in use; use a machine that shows a "
-                 "meter");
+                 options->model_file != NULL
+                     ? "watts are estimated by the power model, in use; use a machine that shows "
+                       "a meter"
+                     : "watts are estimated from the CPU's class, in use; use a machine that "
+                       "shows a meter, or --model FILE");
             used = ops->name;
         } else if (check_meter(&conf, ops, "meter", note, out) && candidate) {
             used = ops->name;
@@ -228,7 +259,7 @@ int agent_check(const struct agent_options *options, FILE *out)
         return rc;
     check_accounting(&topology, &roots, out);
     check_cgroups(options, &roots, out);
-    check_counters(out);
+    check_model(options, check_counters(out), out);
     check_meters(options, &topology, out);
     check_redis(options, out);
     return ferror(out) ? -EIO : 0;

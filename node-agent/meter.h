@@ -43,6 +43,8 @@ struct agent_reading {
                         and nothing is known of the time between */
 };
 
+struct kw_power_model;
+struct agent_counts;
 struct agent_perf_port;
 struct agent_msr_port;
 struct agent_meter_ops;
@@ -52,6 +54,7 @@ struct agent_meter_conf {
     const char *sysfs_root;
     const char *dev_root;               /**< NULL: "/dev" */
     uint64_t idle_mw, full_mw;          /**< for the model; 0: class prior of this CPU */
+    const struct kw_power_model *model; /**< from a file, for the model; NULL: none; outlives it */
     const struct agent_perf_port *perf; /**< hardware that is reached by system calls; NULL: this */
     const struct agent_msr_port *msr;   /**< machine's */
     const struct agent_meter_ops *const *meters;    /**< NULL: agent_meters */
@@ -62,6 +65,7 @@ struct agent_meter_conf {
 struct agent_meter_load {
     uint64_t interval_ns;
     const uint64_t *busy_ns; /**< per dense package, CPU time of the window, all of the node */
+    const struct agent_counts *counts; /**< the same for what else is counted; NULL: nothing is */
 };
 
 struct agent_meter_ops {

@@ -35,6 +35,10 @@ static const struct kw_conf_option options[] = {
     {"meter", "KWATT_METER", "meter", KW_CONF_CHOICE, AT(meter), "auto", 0, 0, agent_meter_choices,
      "METER", "power meter; auto: the first that works, and a model where there is none",
      "Sampling"},
+    {"model", "KWATT_MODEL", "model", KW_CONF_STRING, AT(model_file), NULL, 1, 4095, NULL, "FILE",
+     "power model for a machine without a meter, from kwatt train or Kepler's weights; default:\n"
+     "idle and full watts of the CPU's class",
+     "Sampling"},
     {"accounting", "KWATT_ACCOUNTING", "accounting", KW_CONF_CHOICE, AT(accounting), "auto", 0, 0,
      agent_accounting_choices, "BACKEND",
      "where CPU time per cgroup comes from; auto: the first that works", "Sampling"},

@@ -19,6 +19,7 @@ struct agent_options {
     char *cgroup_root;
     unsigned outside;    /**< enum agent_outside: what is not below cgroup_root */
     unsigned meter;      /**< index into agent_meter_choices */
+    char *model_file;    /**< NULL: none */
     unsigned accounting; /**< index into agent_accounting_choices */
     unsigned requests;   /**< enum agent_requests_choice */
     unsigned counters;   /**< index into agent_auto_choices */

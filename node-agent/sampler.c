@@ -211,10 +211,8 @@ static uint64_t idle_prior_mw(const struct agent_sampler *sampler, unsigned pack
     unsigned n_metered = metered_packages(sampler);
     uint64_t idle_mw = 0, full_mw = 0;
 
-    /* what idle memory draws follows from its size and generation, which no table gives: not
-     * assumed */
     if (dram)
-        return 0;
+        return agent_share_of_package(conf->topology, package, conf->dram_idle_mw);
     if (n_metered <= conf->topology->n_packages) {
         agent_package_power_mw(conf->topology, package, conf->idle_mw, conf->full_mw, &idle_mw,
                                NULL);
@@ -416,6 +414,7 @@ static struct agent_period_window read_all(struct agent_sampler *sampler, uint64
                                            uint64_t *ret_slept_ns, struct agent_sample_notes *notes)
 {
     const struct agent_sampler_conf *conf = &sampler->conf;
+    struct agent_counts counts[AGENT_PACKAGES_MAX] = {0};
     struct agent_period_window window = {0};
 
     notes->accounting_error = conf->accounting->read(conf->accounting_self, &sampler->usage);
@@ -426,9 +425,10 @@ static struct agent_period_window read_all(struct agent_sampler *sampler, uint64
     uint64_t slept_ns = ahead_ns > sampler->last_ahead_ns ? ahead_ns - sampler->last_ahead_ns : 0;
     if (window.usage_known) {
         confine(sampler);
-        agent_booking_busy(sampler->booking, &sampler->usage, busy_ns);
+        agent_booking_busy(sampler->booking, &sampler->usage, busy_ns,
+                           agent_metering_ops(conf->metering)->estimated ? counts : NULL);
     }
-    struct agent_meter_load load = {.interval_ns = window.interval_ns, .busy_ns = busy_ns};
+    struct agent_meter_load load = {window.interval_ns, busy_ns, counts};
     notes->meter_error =
         agent_metering_read(conf->metering, &load, now_ns, slept_ns, &sampler->metered);
     notes->meter_changed = sampler->metered.changed;

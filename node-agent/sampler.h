@@ -27,6 +27,8 @@ struct agent_sampler_conf {
     struct agent_metering *metering;
     const struct agent_attribution_ops *method;
     uint64_t idle_mw, full_mw; /**< of the node's CPU packages, configured; 0: class prior */
+    uint64_t dram_idle_mw;     /**< of all memory, by a model; 0: not known, for it
+                                  follows from its size and generation, which no table gives */
     const char *node;          /**< borrowed for the life of the sampler, as is boot_id */
     const char *boot_id;
 };

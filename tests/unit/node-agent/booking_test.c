@@ -59,7 +59,7 @@ static uint64_t busy(void)
 {
     uint64_t busy_ns[AGENT_PACKAGES_MAX];
 
-    agent_booking_busy(booking, &usage, busy_ns);
+    agent_booking_busy(booking, &usage, busy_ns, NULL);
     return busy_ns[0] + busy_ns[1];
 }
 
