@@ -4,8 +4,9 @@
 
 The agent accounts with eBPF from a pod that has nothing but the documented capabilities; the cluster's scheduler asks the extender
 at the address that `kwatt scheduler-config` found; a second scheduler places what names it; `helm test` passes; an upgrade keeps
-passwords and data; an uninstallation leaves nothing.
+passwords and data; with TLS the scheduler shows a certificate, and places on the efficient node; an uninstallation leaves nothing.
 """
+import base64
 import json
 import os
 import pathlib
@@ -23,9 +24,12 @@ import image_parts  # noqa: E402
 from archive import TOOL  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from installed import Installed, parts_of  # noqa: E402
+from kwatt import PATIENCE  # noqa: E402
 from process import Failure, build, check, wait_for  # noqa: E402
 
 USER = 65532
+# Watts a core of two models, for nodes that have no meter: node1 is the better server.
+MODELS = {"node1": 9, "node2": 34}
 
 
 class AsUser(Installed):
@@ -40,9 +44,19 @@ class AsUser(Installed):
             node.load(scheduler)
         self.plain = self.base_values(self.image) | {"scheduler": {"image": parts_of(image_parts.SCHEDULER)}}
         self.plain["agent"]["config"]["meter"] = "model"
+        self.pki: pathlib.Path | None = None    # files of who asks; None: kwatt serves plain HTTP
+
+    def ask(self, component: str, address: str, port: int, path: str, *more: object, shown: bool = True) -> str:
+        """What a pod answers by HTTPS, and its status on a line of its own; shown: with a client certificate."""
+        name = f"kwatt-{component}.{chart.NAMESPACE}.svc"
+        keys = ["--cert", self.pki / "tls.crt", "--key", self.pki / "tls.key"] if shown else []
+        return self.control.run("curl", "--silent", "--show-error", "--cacert", self.pki / "ca.crt", *keys, "--connect-to",
+                                f"{name}:{port}:{address}:{port}", "--write-out", "\n%{http_code}", *more, f"https://{name}:{port}{path}")
 
     def pages(self, component: str, port: int) -> list[str]:
-        return [self.cluster.get(f"http://{address}:{port}/metrics") for address in self.addresses(component)]
+        if self.pki is None:
+            return [self.cluster.get(f"http://{address}:{port}/metrics") for address in self.addresses(component)]
+        return [self.ask(component, address, port, "/metrics") for address in self.addresses(component)]
 
     def value(self, component: str, port: int, name: str) -> float:
         """Sum over the component's pods of a metric's series."""
@@ -56,14 +70,27 @@ class AsUser(Installed):
     def passwords(self) -> str:
         return self.cluster.kubectl("get", "secret", "kwatt-redis", "-n", chart.NAMESPACE, "-o", "jsonpath={.data}")
 
-    def place(self, name: str, scheduler: str) -> None:
-        """Creates a pod, waits until it is bound, removes it."""
-        self.cluster.request("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": name}, "spec": {
-            "schedulerName": scheduler, "terminationGracePeriodSeconds": 1,
-            "containers": [{"name": "main", "image": TOOL, "imagePullPolicy": "Never", "args": ["0"]}]}})
-        self.cluster.until(f"pod {name} to be placed", f"/api/v1/namespaces/default/pods/{name}",
-                           lambda pod: pod["spec"].get("nodeName"))
+    def create(self, name: str, cpu: str, **more: str) -> dict:
+        pod = {"metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": 1, **more, "containers": [
+            {"name": "main", "image": TOOL, "imagePullPolicy": "Never", "args": ["0"], "resources": {"requests": {"cpu": cpu}}}]}}
+        self.cluster.request("POST", "/api/v1/namespaces/default/pods", pod)
+        return pod
+
+    def delete(self, name: str) -> None:
         self.cluster.request("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
+
+    def place(self, name: str, scheduler: str = "default-scheduler") -> str:
+        """Creates a pod, waits until it is bound, removes it. Returns its node."""
+        self.create(name, "100m", schedulerName=scheduler)
+        node = self.cluster.until(f"pod {name} to be placed", f"/api/v1/namespaces/default/pods/{name}",
+                                  lambda pod: pod["spec"].get("nodeName"))
+        self.delete(name)
+        return node
+
+    def configure_scheduler(self, *options: object) -> None:
+        """The cluster's own, by what the command prints, which has asked the extender itself first."""
+        self.cluster.start_scheduler(self.control.run(chart.BUILD / "cli/kwatt", "scheduler-config", "--check", "--http-timeout", PATIENCE,
+                                                     *options))
 
 
 def image_is_as_promised(made: image.Image) -> None:
@@ -99,16 +126,15 @@ def installs(it: AsUser) -> None:
         [page for page in it.pages("agent", 9891) if working.search(page)]) == 2)
     wait_for("the extenders to know both nodes", lambda: it.value("extender", 9890, "kwatt_extender_nodes ") == 4)
     check(it.value("recommender", 9892, "kwatt_recommender_api_errors_total ") == 0, "the recommender's role is too narrow")
-    tested = it.helm("test", chart.RELEASE, "--timeout", "3m")
+    tested = it.helm("test", chart.RELEASE, "--timeout", "10m")
     check("Phase:          Succeeded" in tested, f"helm test:\n{tested}")
 
 
 def is_asked(it: AsUser) -> None:
     """By the cluster's scheduler, over the address that the command found."""
+    it.configure_scheduler("--kubeconfig", it.cluster.dir / "admin.kubeconfig")
     before = it.answered()
-    text = it.control.run(chart.BUILD / "cli/kwatt", "scheduler-config", "--check", "--kubeconfig", it.cluster.dir / "admin.kubeconfig")
-    it.cluster.start_scheduler(text)
-    it.place("asked", "default-scheduler")
+    it.place("asked")
     wait_for("the scheduler to ask", lambda: it.answered() > before)
 
 
@@ -125,17 +151,74 @@ def upgrades(it: AsUser) -> None:
     wait_for("the second scheduler to ask", lambda: it.answered() > old)
 
 
+def client_files(it: AsUser) -> pathlib.Path:
+    """Of the Secret for who asks, as the installation's notes say."""
+    data = it.cluster.request("GET", f"/api/v1/namespaces/{chart.NAMESPACE}/secrets/kwatt-client-tls")["data"]
+    folder = it.dir / "pki"
+    folder.mkdir(mode=0o700)
+    for file in ("ca.crt", "tls.crt", "tls.key"):
+        (folder / file).write_bytes(base64.b64decode(data[file]))
+    return folder
+
+
+def with_models(it: AsUser) -> dict:
+    """The agent's values with a model for each node, so that one is the efficient server."""
+    folder = it.dir / "models"
+    folder.mkdir()
+    for node, watts in MODELS.items():
+        (folder / f"{node}.yaml").write_text(f"interval: 1s\nmeter: model\nidleWatts: 30\nfullWatts: {30 + watts * os.cpu_count()}\n")
+    agent = it.plain["agent"]
+    return {**agent, "extraArgs": [*agent["extraArgs"], "--config=/models/$(KWATT_NODE_NAME).yaml"],
+            "extraVolumes": [{"name": "models", "hostPath": {"path": str(folder), "type": "Directory"}}],
+            "extraVolumeMounts": [{"name": "models", "mountPath": "/models", "readOnly": True}]}
+
+
+def serves_tls(it: AsUser) -> None:
+    """To who shows a certificate of the chart's authority; the cluster's scheduler does, and heeds the answer."""
+    it.put("upgrade", it.plain | {"tls": {"enabled": True}, "agent": with_models(it)})
+    it.pki = client_files(it)
+    for component, port in (("agent", 9891), ("extender", 9890), ("recommender", 9892)):
+        for address in it.addresses(component):
+            refused = it.ask(component, address, port, "/metrics", shown=False)
+            check(refused.endswith("\n403"), f"a client without a certificate gets of the {component}: {refused}")
+            check(it.ask(component, address, port, "/healthz", shown=False) == "ok\n\n200", f"no probe of the {component}")
+    tested = it.helm("test", chart.RELEASE, "--timeout", "10m")
+    check("Phase:          Succeeded" in tested, f"helm test:\n{tested}")
+
+    # requests make the wasteful node the emptier one, which the scheduler's own plugins prefer
+    requests = it.create("requests", "400m", nodeName="node1")
+    question = json.dumps({"Pod": requests, "Nodes": None, "NodeNames": list(MODELS)})
+    wanted = json.dumps([{"Host": "node1", "Score": 10}, {"Host": "node2", "Score": 0}], separators=(",", ":"))
+
+    def known() -> bool:
+        answers = [it.ask("extender", address, 9890, "/prioritize", "--data", question) for address in it.addresses("extender")]
+        check({answer.split("\n")[0] for answer in answers} == {wanted}, f"they say {answers}")
+        return True
+    wait_for("both extenders to know the efficient node", known)
+    it.configure_scheduler("--kubeconfig", it.cluster.dir / "admin.kubeconfig", "--ca-file", it.pki / "ca.crt",
+                           "--cert-file", it.pki / "tls.crt", "--key-file", it.pki / "tls.key")
+    before = it.answered()
+    chosen = it.place("by-tls")
+    check(chosen == "node1", f"the wasteful node was chosen:\n{it.control.log('kube-scheduler')[-1500:]}")
+    wait_for("the scheduler to ask", lambda: it.answered() > before)
+    it.delete("requests")
+
+
 def serves_beside_the_scheduler(it: AsUser) -> None:
-    """On control plane nodes, at a port of theirs that only they reach."""
+    """By plain HTTP again, on control plane nodes, at a port of theirs that only they reach."""
+    it.pki = None
     it.cluster.kubectl("label", "node", "node1", "node-role.kubernetes.io/control-plane=")
     it.put("upgrade", it.plain | {"extender": {"replicas": 1, "controlPlane": True, "hostPort": {"enabled": True}}})
     check([pod["spec"]["nodeName"] for pod in it.pods("extender")] == ["node1"], "the extender is not on the control plane")
-    wait_for("the port of the node", lambda: it.cluster.get("http://127.0.0.1:9890/healthz"), 30)
-    it.control.run(chart.BUILD / "cli/kwatt", "scheduler-config", "--check", "--extender-url", "http://127.0.0.1:9890")
+    wait_for("the port of the node", lambda: it.cluster.get("http://127.0.0.1:9890/healthz"))
+    it.configure_scheduler("--extender-url", "http://127.0.0.1:9890")
+    before = it.answered()
+    it.place("beside")
+    wait_for("the scheduler to ask", lambda: it.answered() > before)
 
 
 def leaves_nothing(it: AsUser) -> None:
-    it.helm("uninstall", chart.RELEASE, "--wait", "--timeout", "3m")
+    it.helm("uninstall", chart.RELEASE, "--wait", "--timeout", "10m")
     kinds = [kind for kind in it.cluster.kubectl("api-resources", "--verbs=list", "-o", "name").split()
              if not kind.startswith("events")]
     for label in ("app.kubernetes.io/part-of=kwatt", "app.kubernetes.io/instance=kwatt"):
@@ -158,7 +241,7 @@ def scenario(folder: pathlib.Path) -> None:
         cluster.apply_vpa_crd()
         cluster.apply(volume(folder))
         it = AsUser(cluster)
-        for step in (installs, is_asked, upgrades, serves_beside_the_scheduler, leaves_nothing):
+        for step in (installs, is_asked, upgrades, serves_tls, serves_beside_the_scheduler, leaves_nothing):
             begin = time.monotonic()
             try:
                 step(it)

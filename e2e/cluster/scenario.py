@@ -26,11 +26,11 @@ from addons import STOCK_URL  # noqa: E402  (these need modules of the folder ab
 from archive import TOOL  # noqa: E402
 from cluster import Cluster, default_state  # noqa: E402
 from installed import Installed  # noqa: E402
-from kwatt import BUILD, TRUTH, Kwatt, Processes  # noqa: E402
+from kwatt import BUILD, PATIENCE, TRUTH, Kwatt, Processes  # noqa: E402
 from node import hierarchies  # noqa: E402
 from process import Failure, build, check, wait_for  # noqa: E402
 
-__all__ = ["BUILD", "Cluster", "Failure", "SLOPES", "STOCK_URL", "TRUTH", "World", "build", "check", "default_state", "guarded", "hierarchies", "kwatt_on", "run",
+__all__ = ["BUILD", "Cluster", "Failure", "PATIENCE", "SLOPES", "STOCK_URL", "TRUTH", "World", "build", "check", "default_state", "guarded", "hierarchies", "kwatt_on", "run",
            "wait_for"]
 
 

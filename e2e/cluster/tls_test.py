@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from scenario import BUILD, World, check, run, wait_for
+from scenario import BUILD, PATIENCE, World, check, run, wait_for
 
 from pki import Authority
 from process import Failure, die_with_parent
@@ -77,7 +77,7 @@ class Served:
         pki = self.authority.folder
         return self.control.run(BUILD / "cli/kwatt", "scheduler-config", "--check", "--extender-url", self.url, "--ca-file", pki / "ca.crt",
                                 "--cert-file", pki / "client.crt", "--key-file", pki / "client.key", "--server-name", "kwatt.test",
-                                "--http-timeout", "5s")
+                                "--http-timeout", PATIENCE)
 
 
 def places(world: World, served: Served, count: int, name: str) -> None:
