@@ -115,6 +115,6 @@ class KubeApi:
         temporary.write_text(token.strip())
         temporary.rename(self.dir / f"{name}.token")
 
-    def until(self, what: str, path: str, test, seconds: float = 120):
+    def until(self, what: str, path: str, test):
         """Waits until test(object at path) is true, and returns what it returned."""
-        return wait_for(what, lambda: test(self.request("GET", path)), seconds)
+        return wait_for(what, lambda: test(self.request("GET", path)))

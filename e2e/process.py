@@ -58,8 +58,9 @@ def call(command: list, **more) -> str:
     return done.stdout
 
 
-def wait_for(what: str, probe, seconds: float = 120, pause: float = 0.1):
-    """The first true value of probe(). A Failure or OSError of the probe is one more reason to try again."""
+def wait_for(what: str, probe, seconds: float = 300, pause: float = 0.1):
+    """The first true value of probe(). A Failure or OSError of the probe is one more reason to try again. The time is what the slowest
+    of machines may take for anything, since who waits in vain has failed in any case."""
     end = time.monotonic() + seconds
     cause: object = ""
     while True:

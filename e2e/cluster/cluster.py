@@ -39,7 +39,6 @@ from pki import Authority  # noqa: E402
 from process import Failure, build, call, check, need, wait_for  # noqa: E402
 
 PREFIX = "kwatt-cluster-"
-READY_SECONDS = 180     # 10 s on an idle machine; others may be compiling beside us
 PROGRAMS = {"etcd": "etcd-server", "containerd": "containerd", "runc": "runc", "ip": "iproute2", "iptables": "iptables",
             "busybox": "busybox-static", "openssl": "openssl", "gcc": "gcc"}
 
@@ -158,10 +157,10 @@ class Cluster(KubeApi):
             node.start_proxy()
         self.start_scheduler(scheduler_config)
         self.start_dns()
-        wait_for("every node to be ready", lambda: len(self.ready_nodes()) == nodes, READY_SECONDS)
+        wait_for("every node to be ready", lambda: len(self.ready_nodes()) == nodes)
         # pods are refused until the controllers have made it
         wait_for("the default service account", lambda: self.request(
-            "GET", "/api/v1/namespaces/default/serviceaccounts/default"), READY_SECONDS)
+            "GET", "/api/v1/namespaces/default/serviceaccounts/default"))
 
     def make_keys(self) -> None:
         self.authority.make()
@@ -199,7 +198,7 @@ class Cluster(KubeApi):
     def wait_api(self) -> None:
         def ready() -> bool:
             return self.ready() or not self.must_run("etcd", "kube-apiserver")
-        wait_for("kube-apiserver", ready, READY_SECONDS)
+        wait_for("kube-apiserver", ready)
 
     def must_run(self, *names: str) -> bool:
         for name in names:
@@ -298,7 +297,7 @@ class Cluster(KubeApi):
         connection.auto_open = 0    # a new one must be made in the cluster's network again
         return connection
 
-    def get(self, url: str, timeout: float = 10) -> str:
+    def get(self, url: str, timeout: float = 60) -> str:
         """GET http://HOST:PORT/PATH inside the cluster's network."""
         host, port, path = re.fullmatch(r"http://([^:/]+):(\d+)(/.*)", url).groups()
         connection = http.client.HTTPConnection(host, int(port), timeout=timeout)

@@ -10,7 +10,7 @@ def test(world: World) -> None:
     node = world.cluster.node("node3")
     world.pod("moves", node=node.name)
     # --force: the pod has no controller; daemons stay, as they do in any cluster
-    world.cluster.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=90s")
+    world.cluster.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=5m")
     check(not world.exists(f"{world.pods}/moves"), "the pod was not drained")
     world.kwatt.wait_whole()
     check(world.bound("during", cpu="100m") != node.name, "a pod went to a drained node")

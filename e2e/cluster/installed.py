@@ -69,7 +69,7 @@ class Installed(Kwatt):
         """helm install or upgrade, until nothing of it moves any more: --wait is content with most pods, old ones among them."""
         file = self.dir / "values.json"
         file.write_text(json.dumps(values))
-        self.helm(verb, chart.RELEASE, chart.CHART, "--values", file, "--wait", "--timeout", "5m",
+        self.helm(verb, chart.RELEASE, chart.CHART, "--values", file, "--wait", "--timeout", "10m",
                   *(["--create-namespace"] if verb == "install" else []))
         self.wait_settled(f"helm {verb}")
 
@@ -144,7 +144,7 @@ class Installed(Kwatt):
             troubles = self.moving()
             check(not troubles, ", ".join(troubles))
             return True
-        wait_for(f"{what} to be through", settled, 180)
+        wait_for(f"{what} to be through", settled)
 
     def missing(self) -> list[str]:
         return [*super().missing(), *self.moving()]

@@ -58,7 +58,7 @@ def remove_cgroup(path: str) -> None:
             if top.is_dir():
                 top.rmdir()
         return True
-    wait_for(f"cgroup {path} to be empty", gone, 30)
+    wait_for(f"cgroup {path} to be empty", gone)
 
 
 class Node:
@@ -123,7 +123,7 @@ runtime_type = "io.containerd.runc.v2"
     def load(self, *archives: pathlib.Path) -> None:
         """Puts image archives into the node."""
         for each in archives:
-            wait_for(f"{self.name}: {each.name}", lambda path=each: self.ctr("images", "import", str(path)), 60)
+            wait_for(f"{self.name}: {each.name}", lambda path=each: self.ctr("images", "import", str(path)))
 
     def ctr(self, *args: str) -> str:
         return call([need("ctr", "containerd"), "-a", str(self.socket), "-n", "k8s.io", *args]) or "done"
@@ -171,7 +171,7 @@ runtime_type = "io.containerd.runc.v2"
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(pid), signal.SIGKILL)
             return not left
-        wait_for(f"{self.name} to be dark", dark, 30)
+        wait_for(f"{self.name} to be dark", dark)
 
     def power_on(self) -> None:
         self.start_containerd()

@@ -22,9 +22,9 @@ def test(world: World) -> None:
     def named() -> bool:
         loads = {load["id"]: load for report in json.loads(world.cluster.control.run(*command, "--json"))
                  for load in report["workloads"]}
-        if not loads[uid]["namespace"]:
+        mine = loads.get(uid)
+        if mine is None or not mine["namespace"]:
             return False    # the agent hears of names a second or two after the pod's start
-        mine = loads[uid]
         check((mine["name"], mine["namespace"], mine["qos"]) == ("draws", world.namespace, "Burstable"), f"the pod is {mine}")
         check(mine["labels"] == {"app": "draws"}, f"its labels are {mine['labels']}")
         other = next((load for load in loads.values() if load.get("owner_name") == "made"), None)
