@@ -110,20 +110,23 @@ def repositories() -> list[str]:
     return [f"deb {uri} {name} main" for uri, name in pairs if name in names and "/debian" in uri]
 
 
-def make_base(path: pathlib.Path) -> None:
+def settings() -> str:
+    """What this machine's apt is told and its base has to be told, too."""
+    dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False).stdout
+    return "\n".join(line for line in dump.splitlines() if APT_SETTINGS.match(line)) + "\n"
+
+
+def make_base(path: pathlib.Path, lines: list[str], told: str) -> None:
     """A root folder as that of debian:bookworm-slim, in an archive."""
     debootstrap = need("debootstrap", "debootstrap")
     build.say(f"debootstrap of {SUITE} (30 s)")
-    lines = repositories()
     mirror = [line.split()[1] for line in lines if line.split()[2] == SUITE][:1]
     with tempfile.TemporaryDirectory(dir=build.cache(), prefix="building-") as temporary:
         root = pathlib.Path(temporary) / "root"
         run([debootstrap, "--variant=minbase", SUITE, root, *mirror])
         if lines:
             (root / "etc/apt/sources.list").write_text("\n".join(lines) + "\n")
-        dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False).stdout
-        (root / "etc/apt/apt.conf.d/90-host").write_text(
-            "\n".join(line for line in dump.splitlines() if APT_SETTINGS.match(line)) + "\n")
+        (root / "etc/apt/apt.conf.d/90-host").write_text(told)
         (root / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")     # as in the image: packages start no service
         (root / "usr/sbin/policy-rc.d").chmod(0o755)
         for folder in ("var/cache/apt/archives", "var/lib/apt/lists"):
@@ -135,11 +138,13 @@ def make_base(path: pathlib.Path) -> None:
 
 
 def base() -> pathlib.Path:
-    path = build.cache() / f"debian-{SUITE}-{platform.machine()}.tar"
+    lines, told = repositories(), settings()
+    about = hashlib.sha256("\n".join([*lines, told]).encode()).hexdigest()[:8]     # one of another mirror is of no use
+    path = build.cache() / f"debian-{SUITE}-{platform.machine()}-{about}.tar"
     if not path.is_file():
         with build.locked(path):
             if not path.is_file():
-                make_base(path)
+                make_base(path, lines, told)
     return path
 
 
