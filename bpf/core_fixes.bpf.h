@@ -44,10 +44,15 @@ struct sched_entity {
     struct cfs_rq *cfs_rq;
 } __attribute__((preserve_access_index));
 
+struct sched_info {
+    __u64 last_arrival; /* by rq.clock: when the task was given a CPU */
+} __attribute__((preserve_access_index));
+
 struct task_struct {
     int pid;
     struct css_set *cgroups;
     struct sched_entity se;
+    struct sched_info sched_info; /* with CONFIG_SCHED_INFO */
 } __attribute__((preserve_access_index));
 
 /* Where the kernel is built to take interrupts out of clock_task (CONFIG_IRQ_TIME_ACCOUNTING). */

@@ -15,10 +15,13 @@
  * it announces a switch, and by which it counts for cpu.stat and cpuacct. So the figures are the
  * kernel's own to the nanosecond: what a hypervisor stole is not in them, nor, on kernels that take
  * it out, time in interrupts; and it is a load where a clock would be a call. Between switches it
- * stands still, for up to a tick. What must close a slice then (`flush`, `moved`) adds how long ago
- * it was set, which follows from CLOCK_MONOTONIC and the difference between the two, seen at the
- * last switch. If that was too much, the slice that follows begins where this one was said to end:
- * nothing counts twice. Without that clock (rq_clock off): bpf_ktime_get_ns.
+ * stands still, for up to a tick. A flush adds how long ago it was set, which follows from
+ * CLOCK_MONOTONIC and the difference between the two, seen at the last switch; no more than
+ * tail_ns_max, since where a CPU's ticks stay out for longer the hypervisor has had it, and that
+ * time is nobody's. If it was too much all the same, the slice that follows begins where this one
+ * was said to end: nothing counts twice. A move adds nothing: a task takes the time since the last
+ * tick along to its new cgroup, as it does in the kernel's books; a stolen guess here would be
+ * missing there. Without that clock (rq_clock off): bpf_ktime_get_ns.
  *
  * Invariants: at any moment on-CPU time since attach = map + open slices; `flush`, which user space
  * runs on each busy CPU before it reads, closes the open ones. A slot is touched only by its own
@@ -26,6 +29,10 @@
  * preemption off), so no atomics are needed. A cgroup for which the map has no room counts into a
  * key that is there from the start: nothing is lost. A CPU that goes offline leaves in its idle
  * task, so that its offline time is idle time.
+ *
+ * Trust: not every kernel announces every switch (some hide from tracing what their sandbox's own
+ * processes do). So a slot also knows whose it is, and who leaves is compared with that: see
+ * catch_up.
  *
  * SMT: each CPU publishes how long it has been busy, in one word that it writes when it goes idle
  * or ceases to be. A slice's shared time is by how much its sibling's word grew: no lock, no slice
@@ -37,8 +44,8 @@
  * Key: see cgroup_key.bpf.h. Kernel threads are found in the root, which is the system, unless
  * somebody put them into a cgroup, as KVM does with its vhost workers: these belong to the machine
  * they work for. A task that moves itself to another cgroup (a shell that writes its pid, a
- * runtime's init) is charged there at once; one that is moved while it runs on another CPU, from
- * the next flush, or switch to another cgroup, on.
+ * runtime's init) is charged there at once; one that is moved while it runs on another CPU, since
+ * it came to that CPU.
  */
 #include <linux/bpf.h>
 
@@ -48,6 +55,8 @@
 const volatile bool rq_clock = true; /* unless the kernel refuses that */
 const volatile bool smt = false;
 const volatile bool counting = false; /* `events` holds a group of counters for each CPU */
+const volatile __s64 tail_ns_max = KW_SCHED_TICK_NS_MAX; /* KW_SCHED_TICKLESS_NS_MAX where CPUs may
+                                                          * run without ticks */
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -77,9 +86,8 @@ struct {
     __uint(value_size, sizeof(__u32));
 } events SEC(".maps");
 
-/* What a clock can have gone on since the scheduler looked at it: a tick, or, on a CPU without
- * ticks, the second after which another CPU looks for it. */
-#define TAIL_NS_MAX 1100000000LL
+/* What a program is run by. A constant where it is used. */
+enum occasion { AT_SWITCH, AT_MOVE, AT_FLUSH };
 
 /* @param task_ns for time on the CPU; core_ns the same on all CPUs, for comparing two of them. */
 struct moment {
@@ -122,7 +130,7 @@ static __always_inline bool irq_kept(void)
 }
 
 static __always_inline void now(struct kw_sched_slot *slot, const struct view *view,
-                                const bool at_switch, struct moment *ret)
+                                const enum occasion occasion, struct moment *ret)
 {
     struct rq *rq;
     __u64 clock_ns;
@@ -139,23 +147,22 @@ static __always_inline void now(struct kw_sched_slot *slot, const struct view *v
         struct rq___irq *with_irq = (void *)rq;
         slot->irq_ns = READ(view, with_irq, prev_irq_time);
     }
-    if (!smt && at_switch && !slot->recalibrate)
+    if (!smt && occasion != AT_FLUSH && !slot->recalibrate)
         return;
     clock_ns = READ(view, rq, clock);
     ret->core_ns = clock_ns;
-    if (at_switch) {
-        if (slot->recalibrate) {
-            slot->ahead_ns = bpf_ktime_get_ns() - clock_ns;
-            slot->recalibrate = 0;
-        }
-        return;
+    if (occasion == AT_SWITCH && slot->recalibrate) {
+        slot->ahead_ns = bpf_ktime_get_ns() - clock_ns;
+        slot->recalibrate = 0;
     }
+    if (occasion != AT_FLUSH)
+        return;
     lag_ns = (__s64)(bpf_ktime_get_ns() - clock_ns);
     tail_ns = slot->ahead_ns == 0 ? 0 : lag_ns - (__s64)slot->ahead_ns;
     if (tail_ns < 0)
         tail_ns = 0;
-    if (tail_ns > TAIL_NS_MAX)
-        tail_ns = TAIL_NS_MAX;
+    if (tail_ns > tail_ns_max)
+        tail_ns = tail_ns_max;
     slot->ahead_ns = (__u64)(lag_ns - tail_ns);
     slot->recalibrate = 1;
     ret->task_ns += (__u64)tail_ns;
@@ -260,8 +267,60 @@ static __always_inline void charge(__u64 key, const struct kw_sched_value *add)
     value->running_ns += add->running_ns;
 }
 
-/* @param view a task of this CPU: the clock is found through it. */
-static __always_inline void enter(__u64 key, const struct view *view, const bool at_switch)
+static __always_inline bool is_idle(const struct view *view)
+{
+    struct task_struct *task = view->task;
+
+    return READ(view, task, pid) == 0;
+}
+
+/* What slot->set is while the task runs. */
+static __always_inline __u64 set_of(const struct view *view)
+{
+    struct task_struct *task = view->task;
+
+    return is_idle(view) ? 0 : (__u64)READ(view, task, cgroups);
+}
+
+/* Whether a task knows since when it has had its CPU: a constant once the object is loaded. */
+static __always_inline bool knows_arrival(void)
+{
+    struct task_struct *task = NULL;
+
+    return has_clock() && bpf_core_field_exists(task->sched_info.last_arrival);
+}
+
+/* The task that ran here is not the one that the slot knows of: it came in by a switch that was not
+ * announced, or somebody moved it while it ran. It knows how long it has had the CPU, and what was
+ * before goes to whom the slot names. Where it does not know, it had it all; an idle task, which
+ * never knows, takes it all along, since time must not be invented. */
+static __always_inline void catch_up(struct kw_sched_slot *slot, const struct view *view,
+                                     __u64 now_ns)
+{
+    struct task_struct *task = view->task;
+    __s64 open_ns = (__s64)(now_ns - slot->since_ns), ran_ns = open_ns;
+
+    if (knows_arrival() && !is_idle(view)) {
+        struct rq *rq = run_queue(view);
+        ran_ns = (__s64)(READ(view, rq, clock) - READ(view, task, sched_info.last_arrival) +
+                         now_ns - READ(view, rq, clock_task));
+        if (ran_ns < 0)
+            ran_ns = 0;
+        if (ran_ns > open_ns)
+            ran_ns = open_ns;
+        if (slot->key != KW_SCHED_KEY_IDLE && open_ns > ran_ns) {
+            struct kw_sched_value before = {.on_cpu_ns = (__u64)(open_ns - ran_ns)};
+            charge(slot->key, &before);
+        }
+    }
+    slot->since_ns = slot->since_ns == 0 ? now_ns : now_ns - (__u64)ran_ns;
+    slot->key = key_of(task, view->direct);
+}
+
+/* @param ran the task of this CPU; at a switch the one that leaves.
+ * @param key, set of the one that has the CPU from here on. */
+static __always_inline void enter(const struct view *ran, __u64 key, __u64 set,
+                                  const enum occasion occasion)
 {
     __u32 zero = 0;
     struct kw_sched_slot *slot = bpf_map_lookup_elem(&slots, &zero);
@@ -269,15 +328,21 @@ static __always_inline void enter(__u64 key, const struct view *view, const bool
     struct moment moment;
     __u64 last, since;
 
-    if (slot == NULL || (at_switch && slot->key == key))
+    if (slot == NULL)
         return;
-    now(slot, view, at_switch, &moment);
+    bool known = occasion == AT_MOVE || slot->set == set_of(ran);
+    slot->set = set;
+    if (known && occasion != AT_FLUSH && slot->key == key)
+        return;
+    now(slot, ran, occasion, &moment);
+    /* an earlier slice was said to end later than it did: go on from there */
+    if (slot->since_ns - moment.task_ns < KW_SCHED_TICKLESS_NS_MAX)
+        moment.task_ns = slot->since_ns;
+    if (!known)
+        catch_up(slot, ran, moment.task_ns);
     last = slot->key;
     since = slot->since_ns;
-    /* an earlier slice was said to end later than it did: go on from there */
-    if (since - moment.task_ns < TAIL_NS_MAX)
-        moment.task_ns = since;
-    /* first the new slice, then the old one's time: `moved` runs with interrupts on, and a flush
+    /* first the new slice, then the old one's time: `moved` may run with interrupts on, and a flush
      * that comes in between must not find the old slice open and charge it again */
     slot->key = key;
     slot->since_ns = moment.task_ns;
@@ -297,6 +362,14 @@ static __always_inline void enter(__u64 key, const struct view *view, const bool
     charge(last, &add);
 }
 
+/* The task itself stays: `moved`, `flush`. */
+static __always_inline void stay(const enum occasion occasion)
+{
+    struct view view = {.task = (void *)bpf_get_current_task()};
+
+    enter(&view, key_of(view.task, false), set_of(&view), occasion);
+}
+
 /* Arguments of sched_switch: preempt, prev, next; later kernels append to them. */
 #define PREV_TASK 1
 #define NEXT_TASK 2
@@ -304,15 +377,14 @@ static __always_inline void enter(__u64 key, const struct view *view, const bool
 SEC("tp_btf/sched_switch")
 int switch_btf(__u64 *ctx)
 {
-    struct task_struct *prev = (void *)ctx[PREV_TASK];
-    struct task_struct *next = (void *)ctx[NEXT_TASK];
-    struct view view = {.task = prev, .direct = true};
+    struct view prev = {.task = (void *)ctx[PREV_TASK], .direct = true};
+    struct view next = {.task = (void *)ctx[NEXT_TASK], .direct = true};
 
     /* Threads of one container that follow each other: nothing to do, and nothing else to look at.
      * Idle tasks share the set of the root, but are not the system. */
-    if (prev->cgroups == next->cgroups && prev->pid != 0 && next->pid != 0)
+    if (prev.task->cgroups == next.task->cgroups && prev.task->pid != 0 && next.task->pid != 0)
         return 0;
-    enter(key_of(next, true), &view, true);
+    enter(&prev, key_of(next.task, true), set_of(&next), AT_SWITCH);
     return 0;
 }
 
@@ -320,10 +392,9 @@ int switch_btf(__u64 *ctx)
 SEC("raw_tp/sched_switch")
 int switch_raw(__u64 *ctx)
 {
-    struct task_struct *next = (void *)ctx[NEXT_TASK];
-    struct view view = {.task = next};
+    struct view prev = {.task = (void *)ctx[PREV_TASK]}, next = {.task = (void *)ctx[NEXT_TASK]};
 
-    enter(key_of(next, false), &view, true);
+    enter(&prev, key_of(next.task, false), set_of(&next), AT_SWITCH);
     return 0;
 }
 
@@ -332,13 +403,7 @@ int switch_raw(__u64 *ctx)
 SEC("raw_tp/cgroup_attach_task")
 int moved(void *ctx __attribute__((unused)))
 {
-    struct view view = {.task = (void *)bpf_get_current_task()};
-    __u64 key = key_of(view.task, false);
-    __u32 zero = 0;
-    struct kw_sched_slot *slot = bpf_map_lookup_elem(&slots, &zero);
-
-    if (slot != NULL && slot->key != key)
-        enter(key, &view, false);
+    stay(AT_MOVE);
     return 0;
 }
 
@@ -347,11 +412,10 @@ int moved(void *ctx __attribute__((unused)))
 SEC("raw_tp")
 int flush(void *ctx __attribute__((unused)))
 {
-    struct view view = {.task = (void *)bpf_get_current_task()};
     struct kw_sched_slot *slot;
     __u32 zero = 0;
 
-    enter(key_of(view.task, false), &view, false);
+    stay(AT_FLUSH);
     slot = bpf_map_lookup_elem(&slots, &zero);
     if (slot != NULL)
         slot->irq_kept = irq_kept();

@@ -22,6 +22,11 @@
  * enabled and running times are those of all. */
 #define KW_SCHED_COUNTERS 3 /* cycles, instructions, misses of the last-level cache */
 
+/* For how long a busy CPU's run-queue clock can stand still: a tick at 100 Hz, the slowest; without
+ * ticks (nohz_full) the second after which another CPU brings it up to date, and some. */
+#define KW_SCHED_TICK_NS_MAX     10000000LL
+#define KW_SCHED_TICKLESS_NS_MAX 1100000000LL
+
 /* In kw_sched_slot.sibling and in the place of a CPU number: none. */
 #define KW_SCHED_NO_CPU (~0U)
 
@@ -29,7 +34,8 @@
  * attached (cpu, sibling), and only read by it afterwards. */
 struct kw_sched_slot {
     __u64 key;
-    __u64 since_ns;   /* by the clock in use */
+    __u64 set;        /* whose key it is: the address of the task's css_set, as a number; 0: idle */
+    __u64 since_ns;   /* by the clock in use; 0: from the start, before any event */
     __u64 ahead_ns;   /* CLOCK_MONOTONIC less the run queue's clock; 0: not known yet */
     __u64 sibling_ns; /* busy time of the SMT sibling at since_ns */
     __u64 irq_ns;     /* cumulative, of this CPU */

@@ -80,6 +80,7 @@ int agent_usage_reset(struct agent_usage *usage, size_t n, unsigned n_packages, 
     usage->n = 0;
     usage->n_packages = n_packages;
     usage->overflowed = false;
+    usage->crowded = false;
     usage->t_ns = 0;
     usage->softirq_ns = 0;
     return 0;

@@ -81,6 +81,7 @@ struct agent_usage {
     uint64_t *keys;          /**< n, unique */
     uint64_t *cpu_ns;        /**< n x n_packages: row i, dense package p at [i * n_packages + p] */
     bool overflowed;         /**< AGENT_KEY_OVERFLOW holds time of cgroups that did not fit */
+    bool crowded;            /**< more than half of the room for cgroups is taken */
     unsigned features;       /**< AGENT_FEATURE_BIT of what was counted */
     struct agent_more *more; /**< n x n_packages as cpu_ns; NULL: time only */
     size_t cap_more;

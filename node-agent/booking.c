@@ -4,12 +4,12 @@
  * for the first time is new as a whole: the accounting counts from its own start, and what was
  * there at the first reading was taken as the baseline.
  *
- * Life of a cgroup:
- *   in the tree             its cell refers to a workload, also before it has run
- *   directory gone          two more samples, so that its last slices arrive; then the accounting,
- * the tree and the workload let go of it never in the tree       it lived shorter than a look at
- * the tree takes, or the tree cannot be seen from here: the system's. If it has not moved for
- * FORGET_NS the accounting drops it, or a fork storm of short containers would fill the map.
+ * Life of a cgroup. In the tree: its cell refers to a workload, also before it has run. Directory
+ * gone: two more samples, so that its last slices arrive; then the accounting, the tree and the
+ * workload let go of it. Never in the tree (it lived shorter than a look at the tree takes, or the
+ * tree cannot be seen from here): the system's. If it has not moved for FORGET_NS, or since the
+ * last sample where the accounting's room gets short, it is dropped there, or a fork storm of short
+ * containers would fill the map. Should it run again it begins anew.
  *
  * A count that falls has no meaning; it becomes the new base and books nothing.
  */
@@ -232,7 +232,7 @@ static int book_row(struct agent_booking *booking, const struct agent_usage *usa
         for (unsigned p = 0; p < booking->conf.n_packages; p++)
             cell->prev_ns[p] = p < usage->n_packages ? usage->cpu_ns[i * usage->n_packages + p] : 0;
     } else if (!cell->known && cell->key != AGENT_KEY_SYSTEM && cell->key != AGENT_KEY_OVERFLOW &&
-               booking->now_ns - cell->moved_ns >= FORGET_NS) {
+               (usage->crowded || booking->now_ns - cell->moved_ns >= FORGET_NS)) {
         forget_later(booking, cell->key);
     }
     return rc;

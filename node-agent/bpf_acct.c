@@ -243,11 +243,14 @@ static void set_up(struct bpf_acct *acct, const struct agent_accounting_conf *co
 {
     struct sched_bpf *skel = acct->skel;
     bool softirq = is_on(acct, AGENT_FEATURE_SOFTIRQ);
+    struct agent_cpu_set tickless;
 
     skel->rodata->v1_enabled = mounts->paths[AGENT_HIERARCHY_CPUACCT][0] != '\0';
     skel->rodata->v2_root_id = root_id(mounts->paths[AGENT_HIERARCHY_V2]);
     skel->rodata->v1_root_id = root_id(mounts->paths[AGENT_HIERARCHY_CPUACCT]);
     skel->rodata->rq_clock = !acct->plain;
+    if (agent_cpu_set_read(conf->sysfs_root, "nohz_full", &tickless) == 0 && tickless.n > 0)
+        skel->rodata->tail_ns_max = KW_SCHED_TICKLESS_NS_MAX;
     skel->rodata->smt = is_on(acct, AGENT_FEATURE_SMT);
     skel->rodata->counting = is_on(acct, AGENT_FEATURE_COUNTERS);
     acct->reader.value_bytes = is_on(acct, AGENT_FEATURE_COUNTERS) ? KW_SCHED_VALUE_ALL
@@ -453,6 +456,7 @@ static int bpf_acct_read(void *self, struct agent_usage *ret)
         r = read_slots(acct);
     if (r < 0)
         return r;
+    acct->stage.crowded = acct->stage.n > bpf_map__max_entries(acct->skel->maps.usage) / 2;
     acct->stage.softirq_ns = softirq_ns(acct) - acct->softirq_base_ns;
     acct->stage.t_ns = before_ns + (after_ns - before_ns) / 2;
     struct agent_usage last = *ret;

@@ -85,7 +85,8 @@ void kwt_cgroup_remove(struct kwt_cgroup *cgroup)
     assert_int_equal(access(cgroup->dir, F_OK), -1);
 }
 
-int kwt_cgroup_enter(const struct kwt_cgroup *cgroup)
+/* @param pid 0: the calling process. */
+static int put(const struct kwt_cgroup *cgroup, pid_t pid)
 {
     char file[PATH_MAX + 16];
 
@@ -93,9 +94,19 @@ int kwt_cgroup_enter(const struct kwt_cgroup *cgroup)
     int fd = open(file, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int r = write(fd, "0", 1) == 1 ? 0 : -errno;
+    int r = dprintf(fd, "%d", (int)pid) > 0 ? 0 : -errno;
     (void)close(fd);
     return r;
+}
+
+int kwt_cgroup_enter(const struct kwt_cgroup *cgroup)
+{
+    return put(cgroup, 0);
+}
+
+void kwt_cgroup_put(const struct kwt_cgroup *cgroup, pid_t pid)
+{
+    assert_int_equal(put(cgroup, pid), 0);
 }
 
 uint64_t kwt_cgroup_usage_ns(const struct kwt_cgroup *cgroup)

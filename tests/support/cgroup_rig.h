@@ -37,6 +37,9 @@ void kwt_cgroup_remove(struct kwt_cgroup *cgroup);
 /** Puts the calling process there. @return 0 or -errno. */
 int kwt_cgroup_enter(const struct kwt_cgroup *cgroup);
 
+/** Puts a process there, or fails the test. */
+void kwt_cgroup_put(const struct kwt_cgroup *cgroup, pid_t pid);
+
 /** CPU time by the cgroup's own file. */
 uint64_t kwt_cgroup_usage_ns(const struct kwt_cgroup *cgroup);
 

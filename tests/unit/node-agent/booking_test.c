@@ -138,6 +138,22 @@ static void look(void *self, const struct agent_window *window, struct agent_spl
 
 /** What else is counted than time comes out of the window: what shared a PMU made up for, and
  * flagged; a count that falls, or never ran, as nothing. */
+/** Where room gets short, at once; those that run stay. */
+static void test_unknown_keys_make_room(void **state)
+{
+    (void)state;
+    row(0, AGENT_KEY_SYSTEM, 1, 0);
+    row(1, 77, 1, 0);
+    row(2, 78, 1, 0);
+    row(3, AGENT_KEY_OVERFLOW, 1, 0);
+    take(true, S);
+    usage.crowded = true;
+    row(2, 78, 2, 0);
+    take(false, 2 * S);
+    assert_int_equal(n_forgotten, 1);
+    assert_int_equal(last_forgotten, 77);
+}
+
 static void test_counts(void **state)
 {
     static const struct agent_attribution_ops method = {
@@ -193,9 +209,8 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_what_is_new),
-        TEST(test_a_count_that_falls),
-        TEST(test_unknown_keys_go),
+        TEST(test_what_is_new),     TEST(test_a_count_that_falls),
+        TEST(test_unknown_keys_go), TEST(test_unknown_keys_make_room),
         TEST(test_counts),
     };
 

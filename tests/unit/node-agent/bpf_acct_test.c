@@ -142,6 +142,40 @@ static void test_known_time(void **state)
         kwt_cgroup_remove(&cgroups[i]);
 }
 
+/* A process that another one moves while it runs: what it uses is in one of the two, and what it
+ * uses after the move in the second. */
+static void test_moved_while_it_runs(void **state)
+{
+    struct backend backend;
+    struct kwt_cgroup from, to;
+    uint64_t from_ns, to_ns;
+
+    (void)state;
+    kwt_cgroup_make(&from, !kwt_cgroup_possible(false), "from");
+    kwt_cgroup_make(&to, !kwt_cgroup_possible(false), "to");
+    for (size_t i = 0; i < KW_ARRAY_SIZE(ebpf_backends); i++) {
+        assert_int_equal(backend_open(&backend, ebpf_backends[i], 0), 0);
+        uint64_t before_ns = kwt_cgroup_usage_ns(&from) + kwt_cgroup_usage_ns(&to);
+        uint64_t to_before_ns = kwt_cgroup_usage_ns(&to);
+        pid_t pid = kwt_spin(&from, UINT64_MAX);
+        while (kwt_cgroup_usage_ns(&from) + kwt_cgroup_usage_ns(&to) < before_ns + MS(60))
+            (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        kwt_cgroup_put(&to, pid);
+        while (kwt_cgroup_usage_ns(&to) < to_before_ns + MS(60))
+            (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        kwt_kill(pid);
+        backend_read(&backend);
+        (void)find_ns(&backend.usage, from.key, &from_ns);
+        assert_true(find_ns(&backend.usage, to.key, &to_ns));
+        assert_near(backend.ops->name, from_ns + to_ns,
+                    kwt_cgroup_usage_ns(&from) + kwt_cgroup_usage_ns(&to) - before_ns);
+        assert_true(to_ns + MS(20) >= kwt_cgroup_usage_ns(&to) - to_before_ns);
+        backend_close(&backend);
+    }
+    kwt_cgroup_remove(&from);
+    kwt_cgroup_remove(&to);
+}
+
 /* A process in both a v2 and a v1 cgroup counts once, in the v2 one. */
 static void test_v2_before_v1(void **state)
 {
@@ -384,6 +418,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_time),
+        cmocka_unit_test(test_moved_while_it_runs),
         cmocka_unit_test(test_v2_before_v1),
         cmocka_unit_test(test_running_slice_is_closed),
         cmocka_unit_test(test_short_lived_processes),

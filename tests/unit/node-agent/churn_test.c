@@ -266,11 +266,8 @@ static void test_ten_thousand_pods(void **state)
         below += workload->cpu_ns < SPIN_NS;
         assert_true(workload->containers[0].cpu_ns == workload->cpu_ns);
     }
-    /* each has what it used, but for some in ten thousand: on a crowded machine the accounting may
-     * miss that a task which never sleeps has moved, and what it uses then stays with where it came
-     * from */
     print_message("%zu have less than they used\n", below);
-    assert_true(below <= (size_t)BATCH * BATCHES / 100);
+    assert_int_equal(below, 0);
     for (unsigned i = 0; i < BATCHES; i++) { /* by name, too */
         struct pod pod;
         (void)snprintf(pod.uid, sizeof(pod.uid), "%08x-0000-4000-8000-%012x",
@@ -281,7 +278,7 @@ static void test_ten_thousand_pods(void **state)
                   (unsigned long long)(kernel_ns / 1000), (unsigned long long)(ours_ns / 1000),
                   (unsigned long long)(taken_along_ns / 1000));
     /* the kernel lets a process take the time since its last tick along to the cgroup that it
-     * enters; ours counts from the move on */
+     * enters; ours counts from the last look at the clock on */
     assert_true(ours_ns < kernel_ns + kernel_ns / 20);
     assert_true(ours_ns + taken_along_ns > kernel_ns - kernel_ns / 20);
     /* a quarter of an hour later their energy is all that is left of them */
@@ -293,25 +290,28 @@ static void test_ten_thousand_pods(void **state)
     assert_true(agent_ledger_departed_uj(ledger) == before_uj);
 }
 
-/** What the first storms take, later ones take again, and give back. */
+/** What one storm takes the next takes again. The lists of what the whole machine runs may grow
+ * meanwhile, by doubling, so not at each storm; what is kept of every pod would be seen at each. */
 static void test_memory_returns(void **state)
 {
-    size_t after[3];
+    enum { STORMS = 8, BATCHES_EACH = 10 };
+    size_t before, after = 0;
     uint64_t kernel_ns;
+    bool returned = false;
 
     (void)state;
     if (__sanitizer_get_current_allocated_bytes == NULL)
         skip();
-    size_t before = __sanitizer_get_current_allocated_bytes();
-    for (unsigned i = 0; i < 3; i++) {
-        storm(100000 + i * 1000, 10, &kernel_ns);
+    for (unsigned i = 0; i < STORMS && !returned; i++) {
+        before = after;
+        storm(100000 + i * BATCHES_EACH * BATCH, BATCHES_EACH, &kernel_ns);
         ahead_ns += AGENT_DEPART_NS + KW_NS_PER_S;
         window(false);
-        after[i] = __sanitizer_get_current_allocated_bytes();
-        print_message("%zu bytes before, %zu after storm %u\n", before, after[i], i);
+        after = __sanitizer_get_current_allocated_bytes();
+        print_message("%zu bytes after storm %u\n", after, i);
+        returned = after <= before + (size_t)BATCHES_EACH * BATCH * 4; /* bytes a pod */
     }
-    assert_true(after[0] < before + 65536);
-    assert_true(after[2] <= after[1] + 4096);
+    assert_true(returned);
 }
 
 /** More pods than can be listed: those that ended first leave early, and nobody's energy goes
