@@ -19,7 +19,7 @@ REDIS = {f"redis.{key}" for key in ("url", "user", "passwordFile", "caFile", "ce
 PROGRAMS = {    # program, and keys that the chart sets
     "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "tls", "sysfs", "procfs", "kubeconfig", "kubelet.address",
                                               "kubelet.tokenFile"}),
-    "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace"}),
+    "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace", "kubeconfig"}),
     "recommender": ("vpa-recommender/kwatt-vpa-recommender",
                     REDIS | {"listen", "tls", "kubernetes", "leaderElection.enabled", "leaderElection.namespace", "leaderElection.name"}),
 }

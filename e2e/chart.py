@@ -36,6 +36,7 @@ CASES: dict[str, dict] = {
     "extender": {"extender.replicas": 3, "extender.service.clusterIP": "10.0.0.90", "extender.antiAffinity": "required",
                  "extender.config": {"threads": 4, "redis": {"timeout": "1s"}, "defaultCpuMcpu": 1000000, "maxBody": "64Mi"},
                  "extender.tolerations": TOLERATION, "extender.service.annotations": {"a": "b"}},
+    "no-watch": {"extender.config": {"watchPods": False}},
     "host-port": {"extender.hostPort.enabled": True, "extender.controlPlane": True, "extender.podDisruptionBudget.enabled": False,
                   "extender.antiAffinity": "none"},
     "recommender": {"recommender.replicas": 3, "recommender.podDisruptionBudget.enabled": False,

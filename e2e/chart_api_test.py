@@ -71,7 +71,9 @@ def least_privilege(case: str, key: str, pod: dict) -> None:
     check(not pod.get("hostNetwork") and not pod.get("hostPID") and not pod.get("hostIPC"), f"{where} is in the host's namespaces")
     check(pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, f"{where} has no seccomp profile")
     names = chart.CASES[case].get("agent.config", {}).get("pods") != "off"
-    calls = any(word in key for word in ("recommender", "kwatt-scheduler")) or (key.startswith("DaemonSet/") and names)
+    pods = chart.CASES[case].get("extender.config", {}).get("watchPods", True)
+    calls = (any(word in key for word in ("recommender", "kwatt-scheduler")) or (key.startswith("DaemonSet/") and names)
+             or (key.startswith("Deployment/") and "extender" in key and pods))
     check(pod.get("automountServiceAccountToken") == calls, f"{where}: who calls the API server has a token, and nobody else")
     agent = key.startswith("DaemonSet/")
     for container in pod["containers"]:
@@ -94,14 +96,17 @@ def defaults_are_as_documented(made: Chart) -> None:
     extender = objects["Deployment/kwatt-extender"]["spec"]
     check(extender["replicas"] == 2 and "podAntiAffinity" in extender["template"]["spec"]["affinity"], "two extenders apart")
     check("PodDisruptionBudget/kwatt-extender" in objects, "a budget for the extender")
-    others = [key for key in objects if key.startswith(("ClusterRole", "Role")) and "recommender" not in key and "agent" not in key]
-    check(not others, f"only the recommender and the agent have a role, and {others}")
+    others = [key for key in objects if key.startswith(("ClusterRole", "Role"))
+              and not any(name in key for name in ("recommender", "agent", "extender"))]
+    check(not others, f"only the recommender, the agent and the extender have a role, and {others}")
     pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
     kubelet = {"apiGroups": [""], "resources": ["nodes/pods"], "verbs": ["get"]}
     for case, rules in (("default", [kubelet, pods]), ("pods-of-kubelet", [kubelet]), ("pods-of-api", [pods])):
         role = made.objects(chart.CASES[case])["ClusterRole/kwatt-kwatt-agent"]
         check(role["rules"] == rules, f"case {case}: the agent may {role['rules']}")
     check("ClusterRole/kwatt-kwatt-agent" not in made.objects(chart.CASES["no-pods"]), "an agent that asks nobody has a role")
+    check(objects["ClusterRole/kwatt-kwatt-extender"]["rules"] == [pods], "the extender may more than see pods")
+    check("ClusterRole/kwatt-kwatt-extender" not in made.objects(chart.CASES["no-watch"]), "an extender that asks nobody has a role")
     role = objects["ClusterRole/kwatt-kwatt-recommender"]["rules"]
     shipped = made.server.kubectl("create", "--dry-run=client", "-o", "json", "-f",
                                   str(chart.build.ROOT / "deploy/vpa/rbac.yaml"))

@@ -149,6 +149,33 @@ class WithRedis(Case):
         wait_for("one is left", lambda: self.extender.metric("kwatt_extender_nodes") == 1)
 
 
+class Large(Case):
+    """What a scheduler without nodeCacheCapable sends of 5000 nodes."""
+
+    def memory_kib(self):
+        with open("/proc/%d/status" % self.extender.process.pid, encoding="ascii") as status:
+            return int(next(line for line in status if line.startswith("VmRSS:")).split()[1])
+
+    def test_72_megabytes(self):
+        # one Node, 14.5 kB, as large as they are with their images; only its name differs
+        pad = json.dumps({"images": [{"names": ["registry.example.org/team/service@sha256:%064x" % i], "sizeBytes": i} for i in range(108)]})
+        items = ['{"metadata":{"name":"node-%04d"},"status":%s}' % (i, pad) for i in range(5000)]
+        body = ('{"Pod":%s,"Nodes":{"items":[%s]},"NodeNames":null}' % (json.dumps(POD), ",".join(items))).encode()
+        self.assertGreater(len(body), 60 << 20)
+        held = []
+        for _ in range(4):
+            answer = self.extender.ask("/filter", body)
+            self.assertEqual(answer.status, 200)
+            self.assertIn(b",".join(item.encode() for item in items[:50]), answer.body)
+            self.assertEqual(answer.body.count(b'"metadata":{"name":"node-'), 5000)
+            self.assertTrue(answer.body.endswith(b'"Error":""}'))
+            scores = self.extender.ask("/prioritize", body).json()
+            self.assertEqual([e["Host"] for e in scores], ["node-%04d" % i for i in range(5000)])
+            held.append(self.memory_kib())
+        # a body and an answer at most are kept for the next request, and no more with each; a sanitizer keeps some for itself
+        self.assertLess(held[-1] - held[1], len(body) >> 10, held)
+
+
 class Wire(Case):
     options = ("--max-body", "4Mi", "--idle-timeout", "120s")
 
@@ -258,6 +285,17 @@ class Wire(Case):
             stream = s.makefile("rb")
             self.assertEqual(read_answer(stream).json()["NodeNames"], ["a"])
             self.assertEqual(stream.read(), b"")  # 1.0 without keep-alive ends with the answer
+        with self.extender.connect() as s:
+            stream = s.makefile("rb")
+            for _ in range(3):  # a 1.0 client that asks for it keeps its connection
+                s.sendall(b"POST /filter HTTP/1.0\r\nConnection: Keep-Alive\r\n" + length + b"\r\n" + body)
+                self.assertEqual(read_answer(stream).json()["NodeNames"], ["a"])
+        with self.extender.connect() as s:
+            s.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\n" + length + b"\r\n" + body)
+            s.shutdown(socket.SHUT_WR)  # it has no more to ask, and is answered
+            stream = s.makefile("rb")
+            self.assertEqual(read_answer(stream).json()["NodeNames"], ["a"])
+            self.assertEqual(stream.read(), b"")
         with self.extender.connect() as s:
             s.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n" + length + b"\r\n")
             stream = s.makefile("rb")

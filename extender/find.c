@@ -66,7 +66,7 @@ static struct ext_key key_of(const struct kw_json_text *name, char text[NAME_MAX
 static inline const struct ext_place *place_of(const struct ext_finder *finder,
                                                const struct ext_live *live)
 {
-    return finder->now_ns > live->good_until_ns ? NULL : &live->place;
+    return finder->now_ns > live->good_until_ns ? NULL : ext_place_now(finder->snapshot, live);
 }
 
 void ext_find_texts(struct ext_finder *finder, const struct kw_json_text *texts, size_t n,

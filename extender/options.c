@@ -109,6 +109,24 @@ static const struct kw_conf_option rows[] = {
      .metavar = "NAME",
      .help = "pods of this namespace (kwatt's own) are placed without kwatt's opinion",
      .group = "Scoring"},
+    {.flag = "watch-pods",
+     .env = "KWATT_EXTENDER_WATCH_PODS",
+     .key = "watchPods",
+     .type = KW_CONF_BOOL,
+     .offset = AT(watch_pods),
+     .def = "false",
+     .help =
+         "watch the pods that start, so that one placed a moment ago counts on its node before\n"
+         "it is measured there; wants list and watch of pods",
+     .group = "Kubernetes"},
+    {.flag = "kubeconfig",
+     .env = "KWATT_KUBECONFIG",
+     .key = "kubeconfig",
+     .type = KW_CONF_STRING,
+     .offset = AT(kubeconfig),
+     .metavar = "FILE",
+     .help = "how to reach the API server; default: the service account when running in a pod",
+     .group = "Kubernetes"},
     KW_CONFINE_ROW(struct ext_settings, seccomp, "Program")
         KW_LOG_ROW(struct ext_settings, log_level, "Logging")};
 
@@ -119,7 +137,8 @@ const struct kw_conf_program ext_program = {
         "Scheduler extender: scores the nodes that kube-scheduler proposes for a pod by the\n"
         "watts that the pod would add there. Answers POST /filter, /prioritize and\n"
         "/preempt (under any path prefix); GET /healthz, /readyz and /metrics. Without Redis, or\n"
-        "for nodes that it knows nothing of, it stays neutral; it never stops scheduling.",
+        "for nodes that it knows nothing of, it stays neutral; it never stops scheduling. With\n"
+        "--watch-pods, a pod counts on its node from the moment that it is bound to it.",
     .examples =
         "  kwatt-extender --redis unix:///run/kwatt/redis.sock --listen 127.0.0.1:9890\n"
         "  kwatt-extender --redis redis://extender@redis:6379 --redis-password-file /secret\n",

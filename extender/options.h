@@ -22,6 +22,8 @@ struct ext_settings {
     uint64_t stale_after_ns;
     uint64_t default_cpu_mcpu;
     char *own_namespace;
+    bool watch_pods;
+    char *kubeconfig;
     bool seccomp;
     unsigned log_level; /**< enum kw_log_level */
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A hash with open addressing and linear probing over an array of nodes, at most half full. Built
- * whole and never changed, so that readers need nothing but a pointer.
+ * whole, so that readers need nothing but a pointer. Where pods are placed meanwhile, their node's
+ * new place is written beside the old ones and then pointed to: a reader holds the one or the
+ * other.
  *
  * The table of a large cluster does not fit into the near caches, and a lookup misses them twice in
  * a row (slot, node). So what a request reads of a node, its name included, is kept apart from the
@@ -13,6 +15,7 @@
  */
 #include "extender/snapshot.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,12 +109,17 @@ static bool is_plain(const char *name, size_t len)
     return len > 0 && len <= EXT_NAME_INLINE;
 }
 
+static struct ext_place stand_of(const struct ext_node *node)
+{
+    return ext_place_of(&node->hull, node->used_mcpu + node->in_flight_mcpu, node->capacity_mcpu);
+}
+
 static struct ext_live live_of(const struct ext_node *node, uint64_t stale_after_ns)
 {
-    struct ext_live live = {.good_until_ns = EXT_NEVER_GOOD, .name_len = node->name_len};
+    struct ext_live live = {.good_until_ns = EXT_NEVER_GOOD, .name_len = (uint16_t)node->name_len};
 
     if (node->has_curve) {
-        live.place = ext_place_of(&node->hull, node->used_mcpu, node->capacity_mcpu);
+        live.place = stand_of(node);
         live.good_until_ns = ext_good_until_ns(node->fresh_ns, node->interval_ns, stale_after_ns);
     }
     if (is_plain(node->name, node->name_len)) {
@@ -164,6 +172,8 @@ struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, ui
         slots *= 2;
     for (size_t i = 0; i < n; i++)
         bytes += nodes[i].name_len + 1;
+    snapshot->seed = seed;
+    snapshot->stale_after_ns = stale_after_ns;
     make_keys(snapshot->keys, seed);
     snapshot->mask = slots - 1;
     snapshot->nodes = calloc(n + 1, sizeof(*snapshot->nodes));
@@ -179,6 +189,11 @@ struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, ui
     return snapshot;
 }
 
+struct ext_snapshot *ext_snapshot_copy(const struct ext_snapshot *snapshot)
+{
+    return ext_snapshot_new(snapshot->nodes, snapshot->n, snapshot->seed, snapshot->stale_after_ns);
+}
+
 void ext_snapshot_free(struct ext_snapshot **snapshot)
 {
     if (*snapshot == NULL)
@@ -187,6 +202,7 @@ void ext_snapshot_free(struct ext_snapshot **snapshot)
     free((*snapshot)->live);
     free((*snapshot)->slots);
     free((*snapshot)->names);
+    free((*snapshot)->moved);
     free(*snapshot);
     *snapshot = NULL;
 }
@@ -200,6 +216,36 @@ const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, co
         return NULL;
     const struct ext_slot *slot = find_slot(snapshot, &key, hash_name(snapshot->keys, name, len));
     return slot->index == 0 ? NULL : &snapshot->nodes[slot->index - 1];
+}
+
+void ext_snapshot_set_in_flight(struct ext_snapshot *snapshot, size_t index, double mcpu)
+{
+    struct ext_node *node = &snapshot->nodes[index];
+
+    node->in_flight_mcpu = mcpu;
+    if (node->has_curve)
+        snapshot->live[index].place = stand_of(node);
+}
+
+int ext_snapshot_add_in_flight(struct ext_snapshot *snapshot, const char *node, double mcpu)
+{
+    const struct ext_node *found = ext_snapshot_find(snapshot, node, strlen(node));
+
+    if (found == NULL || !found->has_curve)
+        return -ENOENT;
+    if (snapshot->n_moved == EXT_MOVES_MAX)
+        return -ENOSPC;
+    if (snapshot->moved == NULL)
+        snapshot->moved = aligned_alloc(LINE_PAIR, EXT_MOVES_MAX * sizeof(*snapshot->moved));
+    if (snapshot->moved == NULL)
+        return -ENOMEM;
+    size_t index = (size_t)(found - snapshot->nodes);
+    snapshot->nodes[index].in_flight_mcpu += mcpu;
+    snapshot->moved[snapshot->n_moved++] = stand_of(found);
+    /* whoever sees the new index sees the place and the array, too */
+    atomic_store_explicit(&snapshot->live[index].moved, (uint16_t)snapshot->n_moved,
+                          memory_order_release);
+    return 0;
 }
 
 void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct ext_key *keys,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,8 +9,9 @@
 #include "extender/hull.h"
 
 /*
- * What the extender knows of all nodes at one instant: immutable once built, found by name in
- * constant time. Requests read it; extender/refresh.h builds the next one and swaps it in.
+ * What the extender knows of all nodes at one instant, found by name in constant time. Requests
+ * read it; extender/refresh.h builds the next one and swaps it in. Once it is published one thing
+ * alone changes: pods that were placed since move their nodes along their hulls.
  */
 
 /**
@@ -17,6 +19,7 @@
  */
 struct ext_node {
     double used_mcpu;
+    double in_flight_mcpu; /**< of pods that used_mcpu does not show yet; the writer's alone */
     double capacity_mcpu;
     int64_t
         fresh_ns; /**< when what the sample says was true; may lie before this machine's start */
@@ -43,10 +46,14 @@ struct ext_live {
     struct ext_place place; /**< not set where the node has no curve */
     int64_t good_until_ns;  /**< CLOCK_MONOTONIC after which its sample is stale; EXT_NEVER_GOOD
                                without a curve */
-    uint32_t name_len;
+    _Atomic uint16_t moved; /**< where the node stands by now: place in `moved` plus 1; 0: here */
+    uint16_t name_len;
     char text[EXT_NAME_INLINE + 1]; /**< the name and a quote, as in a request; a longer name, or
                                        one that JSON would escape, leaves it empty */
 };
+
+/** How often nodes can move before the next snapshot. */
+#define EXT_MOVES_MAX 4096
 
 /** Place of a name in the table. */
 struct ext_slot {
@@ -57,11 +64,14 @@ struct ext_slot {
 struct ext_snapshot {
     size_t n;
     struct ext_node *nodes;
-    struct ext_live *live;  /**< one for each of the nodes */
-    uint64_t keys[8];       /**< of the hash, so that names cannot be chosen to collide */
-    size_t mask;            /**< slots - 1, a power of two less one */
-    struct ext_slot *slots; /**< open addressing */
+    struct ext_live *live;         /**< one for each of the nodes */
+    uint64_t seed, stale_after_ns; /**< what it was made with */
+    uint64_t keys[8];              /**< of the hash, so that names cannot be chosen to collide */
+    size_t mask;                   /**< slots - 1, a power of two less one */
+    struct ext_slot *slots;        /**< open addressing */
     char *names;
+    struct ext_place *moved; /**< EXT_MOVES_MAX of them, in the order they were made; NULL: none */
+    size_t n_moved;          /**< the writer's alone */
 };
 
 /** A name that is looked for. */
@@ -86,6 +96,8 @@ uint64_t ext_hash(const char *bytes, size_t len, uint64_t seed);
  */
 struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, uint64_t seed,
                                       uint64_t stale_after_ns);
+/** The same nodes in a snapshot of their own, with none of its moves. @return NULL on ENOMEM. */
+struct ext_snapshot *ext_snapshot_copy(const struct ext_snapshot *snapshot);
 void ext_snapshot_free(struct ext_snapshot **snapshot);
 
 /** @param snapshot NULL: nothing is known. @return the node, or NULL. */
@@ -96,6 +108,26 @@ const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, co
  * the node, plus 1; 0: unknown. */
 void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct ext_key *keys,
                              size_t n, uint32_t *ret);
+
+/** Sets what is in flight on a node. @param snapshot not published yet. */
+void ext_snapshot_set_in_flight(struct ext_snapshot *snapshot, size_t index, double mcpu);
+
+/**
+ * Adds a pod to what is in flight on a node, while requests read the snapshot: they see the node
+ * before or after it. One thread at a time.
+ * @return 0; -ENOENT no such node, or one without a curve; -ENOSPC moved too often (the next
+ * snapshot has the pod); -ENOMEM.
+ */
+int ext_snapshot_add_in_flight(struct ext_snapshot *snapshot, const char *node, double mcpu);
+
+/** Where a node stands by now. */
+static inline const struct ext_place *ext_place_now(const struct ext_snapshot *snapshot,
+                                                    const struct ext_live *live)
+{
+    uint16_t moved = atomic_load_explicit(&live->moved, memory_order_acquire);
+
+    return moved == 0 ? &live->place : &snapshot->moved[moved - 1];
+}
 
 /** A sample may be late twice before its node counts as silent. */
 #define EXT_STALE_INTERVALS 3

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads: the main one waits for signals; one reads Redis on a timer, and may wait for it as long
- * as it takes; the HTTP server's answer from what the reader published last. They share the
- * snapshot (pointer swap) and the counters (atomics), nothing else. This file is where the program
- * logs.
+ * as it takes; one watches pods that start (extender/flights.h); the HTTP server's answer from what
+ * was published last. They share the snapshot (pointer swap) and the counters (atomics), nothing
+ * else. This file and flights.c are where the program logs.
  */
 #include "extender/state.h"
 
@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/loop.h"
+#include "extender/flights.h"
 #include "extender/refresh.h"
 #include "extender/service.h"
 
@@ -27,6 +28,7 @@ struct ext_state {
     struct kw_loop *loop;
     struct kw_source *signals;
     struct ext_service service;
+    struct ext_flights *flights;
     struct kw_http_server *server;
     struct {
         pthread_t thread;
@@ -34,8 +36,6 @@ struct ext_state {
         struct kw_loop *loop;
         struct kw_source *timer;
         struct ext_refresh *refresh;
-        const struct ext_snapshot
-            *last; /**< published last; the reader is the only one to replace it */
         bool was_up, was_tried;
         uint64_t skipped; /**< records left out in the last refresh */
     } reader;
@@ -86,10 +86,7 @@ static void refresh_done(struct ext_state *state, struct ext_refresh_result *res
     struct ext_stats *stats = &state->service.stats;
     uint64_t skipped = 0;
 
-    if (result->snapshot != NULL) {
-        state->reader.last = result->snapshot;
-        kw_snapshot_publish(state->service.snapshot, result->snapshot);
-    }
+    ext_flights_publish(state->flights, result->snapshot, now->now_ns);
     for (unsigned i = 0; i < EXT_SKIP__MAX; i++) {
         stats->skipped[i] += result->skipped[i];
         skipped += result->skipped[i];
@@ -100,7 +97,7 @@ static void refresh_done(struct ext_state *state, struct ext_refresh_result *res
     if (!state->reader.was_up)
         kw_log_info(state->log, "reading nodes from Redis",
                     kw_str("redis", ext_refresh_name(state->reader.refresh)),
-                    kw_u64("nodes", state->reader.last->n));
+                    kw_u64("nodes", ext_flights_last(state->flights)->n));
     if (skipped > 0 && skipped != state->reader.skipped)
         kw_log_warn(state->log, "records left out; /metrics says why", kw_u64("records", skipped));
     state->reader.skipped = skipped;
@@ -115,7 +112,8 @@ static void on_timer(void *user, uint64_t expirations)
     const struct ext_instant now = {.now_ns = (int64_t)kw_now_ns(), .unix_ms = kw_now_unix_ms()};
 
     (void)expirations;
-    int rc = ext_refresh_once(state->reader.refresh, state->reader.last, &now, &result, &err);
+    int rc = ext_refresh_once(state->reader.refresh, ext_flights_last(state->flights), &now,
+                              &result, &err);
     if (rc < 0)
         refresh_failed(state, rc, &err);
     else
@@ -191,6 +189,21 @@ static int start_server(struct ext_state *state, struct kw_err *err)
     return 0;
 }
 
+static int start_flights(struct ext_state *state, struct kw_err *err)
+{
+    const struct ext_settings *settings = state->settings;
+    const struct ext_flights_conf conf = {.default_cpu_mcpu = settings->default_cpu_mcpu,
+                                          .out = state->service.snapshot,
+                                          .stats = &state->service.stats,
+                                          .log = state->log};
+    const struct kw_kube_conf kube = {.kubeconfig = settings->kubeconfig};
+    int rc = ext_flights_new(&conf, &state->flights);
+
+    if (rc < 0)
+        return kw_err_set(err, rc, "cannot start");
+    return settings->watch_pods ? ext_flights_watch(state->flights, &kube, err) : 0;
+}
+
 static int start(struct ext_state *state, struct kw_err *err)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, 0};
@@ -211,7 +224,9 @@ static int start(struct ext_state *state, struct kw_err *err)
         rc = kw_loop_add_signals(state->loop, signals, on_signal, state, &state->signals);
     if (rc < 0)
         return kw_err_set(err, rc, "cannot start");
-    rc = start_reader(state, err);
+    rc = start_flights(state, err);
+    if (rc == 0)
+        rc = start_reader(state, err);
     return rc < 0 ? rc : start_server(state, err);
 }
 
@@ -252,6 +267,7 @@ void ext_state_free(struct ext_state **state)
     }
     kw_loop_free(&s->reader.loop);
     ext_refresh_free(&s->reader.refresh);
+    ext_flights_free(&s->flights);
     kw_snapshot_free(&s->service.snapshot);
     ext_service_clear(&s->service);
     kw_loop_free(&s->loop);

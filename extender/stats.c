@@ -98,6 +98,16 @@ static void page_nodes(struct kw_metrics_page *page, const struct ext_stats *sta
     for (unsigned i = 0; i < EXT_SKIP__MAX; i++)
         kw_metrics_u64(page, (const struct kw_label[]){{"reason", ext_skip_names[i]}, {0}},
                        stats->skipped[i]);
+    kw_metrics_family(page, "kwatt_extender_watching_pods", KW_METRIC_GAUGE,
+                      "1 while the API server tells of the pods that start.");
+    kw_metrics_u64(page, NULL, stats->watching ? 1 : 0);
+    kw_metrics_family(page, "kwatt_extender_pods_in_flight", KW_METRIC_GAUGE,
+                      "Pods that were placed and are not in what the agents measure yet.");
+    kw_metrics_u64(page, NULL, stats->flights);
+    kw_metrics_family(page, "kwatt_extender_pods_skipped_total", KW_METRIC_COUNTER,
+                      "Pods that start and were not reckoned with, by reason.");
+    kw_metrics_u64(page, (const struct kw_label[]){{"reason", "bad"}, {0}}, stats->flights_bad);
+    kw_metrics_u64(page, (const struct kw_label[]){{"reason", "room"}, {0}}, stats->flights_missed);
     kw_metrics_family(page, "kwatt_extender_redis_up", KW_METRIC_GAUGE,
                       "1 while the last reading of Redis succeeded.");
     kw_metrics_u64(page, NULL, stats->redis_up ? 1 : 0);

@@ -25,7 +25,8 @@ enum ext_outcome {
 /** "ok", "refused", "failed"; index is enum ext_outcome. */
 extern const char *const ext_outcome_names[EXT_OUTCOME__MAX];
 
-/** Counted from all threads, read by /metrics. Monotone but for redis_up and refreshed_ns. */
+/** Counted from all threads, read by /metrics. Monotone but for redis_up, refreshed_ns,
+ * watching and flights. */
 struct ext_stats {
     _Atomic uint64_t requests[EXT_VERB__MAX][EXT_OUTCOME__MAX];
     struct kw_histogram *latency[EXT_VERB__MAX]; /**< inside the program, without the network */
@@ -36,7 +37,12 @@ struct ext_stats {
     _Atomic uint64_t refreshes;
     _Atomic uint64_t redis_failures;
     _Atomic bool redis_up;
-    _Atomic int64_t refreshed_ns; /**< CLOCK_MONOTONIC of the last good refresh; 0: none yet */
+    _Atomic bool watching;    /**< the API server tells of all pods that start */
+    _Atomic uint64_t flights; /**< pods placed and not measured yet */
+    _Atomic uint64_t
+        flights_bad; /**< pods that the API server told of and that were not understood */
+    _Atomic uint64_t flights_missed; /**< pods for which there was no room or memory */
+    _Atomic int64_t refreshed_ns;    /**< CLOCK_MONOTONIC of the last good refresh; 0: none yet */
 };
 
 /** Makes the histograms. @return 0 or -ENOMEM. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of nodes: every name is found, no other is, and age decides what is stale. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,38 @@ static void test_hash_depends_on_every_byte(void **state)
     }
 }
 
+/** A node moves along its hull by what is placed on it, for those who ask from then on. */
+static void test_what_is_in_flight(void **state)
+{
+    (void)state;
+    struct kw_curve curve = kwt_server_curve(10000);
+    const struct ext_node nodes[] = {kwt_node("a", &curve, 1000), kwt_node("b", &curve, 1000),
+                                     kwt_node("bare", NULL, 1000)};
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
+        ext_snapshot_new(nodes, 3, 0, LIMIT);
+    const struct ext_live *a = &snapshot->live[0], *b = &snapshot->live[1];
+
+    ext_snapshot_set_in_flight(snapshot, 0, 500);
+    assert_true(ext_place_now(snapshot, a)->used_mcpu == 1500);
+    const struct ext_place *before = ext_place_now(snapshot, a);
+    assert_int_equal(ext_snapshot_add_in_flight(snapshot, "a", 5000), 0);
+    assert_int_equal(ext_snapshot_add_in_flight(snapshot, "a", 100), 0);
+    assert_true(ext_place_now(snapshot, a)->used_mcpu == 6600);
+    assert_true(ext_place_now(snapshot, a)->mw_per_mcpu > before->mw_per_mcpu);
+    assert_true(before->used_mcpu == 1500); /* a request that began before goes on with it */
+    assert_true(ext_place_now(snapshot, b)->used_mcpu == 1000);
+    assert_int_equal(ext_snapshot_add_in_flight(snapshot, "bare", 100), -ENOENT);
+    assert_int_equal(ext_snapshot_add_in_flight(snapshot, "c", 100), -ENOENT);
+    for (unsigned i = 2; i < EXT_MOVES_MAX; i++)
+        assert_int_equal(ext_snapshot_add_in_flight(snapshot, "b", 1), 0);
+    assert_int_equal(ext_snapshot_add_in_flight(snapshot, "b", 1), -ENOSPC);
+    /* a copy starts where all of them stand by now */
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *copy = ext_snapshot_copy(snapshot);
+    assert_true(ext_place_now(copy, &copy->live[0])->used_mcpu == 6600);
+    assert_true(ext_place_now(copy, &copy->live[1])->used_mcpu == 1000 + EXT_MOVES_MAX - 2);
+    assert_int_equal(ext_snapshot_add_in_flight(copy, "b", 1), 0);
+}
+
 static void test_stale(void **state)
 {
     (void)state;
@@ -137,9 +170,13 @@ static void test_stale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_name_is_found),
-        cmocka_unit_test(test_one_name_twice), cmocka_unit_test(test_hash_depends_on_every_byte),
-        cmocka_unit_test(test_stale),          cmocka_unit_test(test_names_of_every_length),
+        cmocka_unit_test(test_nothing_known),
+        cmocka_unit_test(test_every_name_is_found),
+        cmocka_unit_test(test_one_name_twice),
+        cmocka_unit_test(test_hash_depends_on_every_byte),
+        cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_what_is_in_flight),
+        cmocka_unit_test(test_names_of_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The watch is narrow: pods that are bound and Pending. One enters it when the scheduler binds it
+ * and leaves it when it runs, is deleted or fails, so that it costs by the pods that start and not
+ * by those that exist. Which of these a pod did when it left is not told apart: it then counts
+ * until a sample of its node covers the time since, a few seconds.
+ *
+ * Without an API server nobody tells which of them have started meanwhile. A moment later they
+ * count no more: most are measured by then. They stay in the ledger, since a watch that resumes
+ * tells of what has changed alone. That it is so is said once, in the log and in /metrics.
+ */
+#include "extender/flights.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "extender/bound_pod.h"
+#include "extender/ledger.h"
+
+/** "spec.nodeName!=,status.phase=Pending" */
+#define QUERY "fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%3DPending"
+
+/** A pod is measured this long after its start: a few samples of the node. */
+#define BLIND_NS (10 * (int64_t)KW_NS_PER_S)
+
+struct ext_flights {
+    struct ext_flights_conf conf;
+    struct kw_kube_watch *watch;
+    bool down_said; /**< the watch's thread's */
+    pthread_mutex_t lock;
+    /* under lock */
+    struct ext_ledger *ledger;
+    struct ext_snapshot *last; /**< conf.out's; replaced under the lock alone */
+    bool seen;                 /**< the API server tells of pods */
+    int64_t blind_since_ns;    /**< when it ceased to */
+    bool any; /**< something was in flight when it was published, or has come since */
+};
+
+int ext_flights_new(const struct ext_flights_conf *conf, struct ext_flights **ret)
+{
+    struct ext_flights *flights = calloc(1, sizeof(*flights));
+
+    if (flights == NULL)
+        return -ENOMEM;
+    flights->conf = *conf;
+    (void)pthread_mutex_init(&flights->lock, NULL);
+    uint64_t seed;
+    int rc = -ENODATA;
+    if (getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed))
+        rc = ext_ledger_new(seed, &flights->ledger);
+    if (rc < 0)
+        ext_flights_free(&flights);
+    else
+        *ret = flights;
+    return rc;
+}
+
+void ext_flights_free(struct ext_flights **flights)
+{
+    struct ext_flights *f = *flights;
+
+    if (f == NULL)
+        return;
+    kw_kube_watch_free(&f->watch);
+    ext_ledger_free(&f->ledger);
+    (void)pthread_mutex_destroy(&f->lock);
+    free(f);
+    *flights = NULL;
+}
+
+const struct ext_snapshot *ext_flights_last(const struct ext_flights *flights)
+{
+    return flights->last;
+}
+
+/** Whether what the ledger holds is too old to count. */
+static bool is_blind(const struct ext_flights *flights, int64_t now_ns)
+{
+    return !flights->seen && now_ns - flights->blind_since_ns > BLIND_NS;
+}
+
+/** Gives a snapshot that nobody reads yet what is in flight. @return 0 or -ENOMEM. */
+static int settle(struct ext_flights *flights, struct ext_snapshot *fresh, int64_t now_ns)
+{
+    kw_cleanup_free double *mcpu = calloc(fresh->n + 1, sizeof(*mcpu));
+
+    if (mcpu == NULL)
+        return -ENOMEM;
+    flights->any =
+        !is_blind(flights, now_ns) && ext_ledger_settle(flights->ledger, fresh, now_ns, mcpu);
+    for (size_t i = 0; i < fresh->n; i++) {
+        if (fresh->nodes[i].in_flight_mcpu != mcpu[i])
+            ext_snapshot_set_in_flight(fresh, i, mcpu[i]);
+    }
+    return 0;
+}
+
+void ext_flights_publish(struct ext_flights *flights, struct ext_snapshot *fresh, int64_t now_ns)
+{
+    (void)pthread_mutex_lock(&flights->lock);
+    /* a node may be measured again without news of any pod, and a pod without news of its node */
+    if (fresh == NULL && flights->any && flights->last != NULL)
+        fresh = ext_snapshot_copy(flights->last);
+    if (fresh != NULL) {
+        if (settle(flights, fresh, now_ns) < 0)
+            flights->conf.stats->flights_missed++;
+        kw_snapshot_publish(flights->conf.out, fresh);
+        flights->last = fresh;
+    }
+    flights->conf.stats->flights =
+        is_blind(flights, now_ns) ? 0 : ext_ledger_count(flights->ledger);
+    (void)pthread_mutex_unlock(&flights->lock);
+}
+
+/** A pod that starts: into the ledger, and at once into the snapshot that requests read. */
+static void enter(struct ext_flights *flights, const struct ext_bound_pod *pod, int64_t now_ns)
+{
+    int rc = ext_ledger_bound(flights->ledger, pod, now_ns);
+
+    if (rc < 0)
+        flights->conf.stats->flights_missed++;
+    if (rc <= 0)
+        return;
+    flights->any = true;
+    if (flights->last != NULL)
+        /* what cannot be had now comes with the next snapshot */
+        (void)ext_snapshot_add_in_flight(flights->last, pod->node, (double)pod->mcpu);
+}
+
+static void take_pod(struct ext_flights *flights, bool in_view, const char *json, size_t len,
+                     int64_t now_ns)
+{
+    struct ext_bound_pod pod;
+    int waits = ext_bound_pod_scan(json, len, flights->conf.default_cpu_mcpu, &pod);
+
+    if (waits < 0) {
+        flights->conf.stats->flights_bad++;
+        return;
+    }
+    (void)pthread_mutex_lock(&flights->lock);
+    if (!in_view)
+        ext_ledger_left(flights->ledger, pod.uid, now_ns);
+    else if (waits > 0)
+        enter(flights, &pod, now_ns);
+    else
+        ext_ledger_gone(flights->ledger, pod.uid);
+    flights->conf.stats->flights = ext_ledger_count(flights->ledger);
+    (void)pthread_mutex_unlock(&flights->lock);
+}
+
+static void list_begin(struct ext_flights *flights)
+{
+    (void)pthread_mutex_lock(&flights->lock);
+    ext_ledger_list_begin(flights->ledger);
+    (void)pthread_mutex_unlock(&flights->lock);
+}
+
+static void list_end(struct ext_flights *flights, int64_t now_ns)
+{
+    (void)pthread_mutex_lock(&flights->lock);
+    ext_ledger_list_end(flights->ledger, now_ns);
+    (void)pthread_mutex_unlock(&flights->lock);
+}
+
+/** Whether the API server tells of pods, from now on. */
+static void set_seen(struct ext_flights *flights, bool seen, int64_t now_ns)
+{
+    (void)pthread_mutex_lock(&flights->lock);
+    if (flights->seen && !seen)
+        flights->blind_since_ns = now_ns;
+    flights->seen = seen;
+    flights->any = flights->any || ext_ledger_count(flights->ledger) > 0;
+    (void)pthread_mutex_unlock(&flights->lock);
+}
+
+static void say_up(struct ext_flights *flights)
+{
+    if (!flights->conf.stats->watching)
+        kw_log_info(flights->conf.log, "watching pods that start");
+    flights->conf.stats->watching = true;
+    flights->down_said = false;
+}
+
+static void say_down(struct ext_flights *flights, const char *cause, size_t len)
+{
+    char text[256];
+
+    if (!flights->down_said) {
+        (void)snprintf(text, sizeof(text), "%.*s", (int)(len < 255 ? len : 255), cause);
+        kw_log_warn(flights->conf.log,
+                    "pods that start are not seen: a burst of them is placed by measurements alone",
+                    kw_str("cause", text));
+    }
+    flights->conf.stats->watching = false;
+    flights->down_said = true;
+}
+
+void ext_flights_event(struct ext_flights *flights, enum kw_kube_event event, const char *json,
+                       size_t len, int64_t now_ns)
+{
+    switch (event) {
+    case KW_KUBE_SYNC_BEGIN: list_begin(flights); break;
+    case KW_KUBE_SYNC_END:
+        list_end(flights, now_ns);
+        set_seen(flights, true, now_ns);
+        say_up(flights);
+        break;
+    case KW_KUBE_UP:
+        set_seen(flights, true, now_ns);
+        say_up(flights);
+        break;
+    case KW_KUBE_ADDED:
+    case KW_KUBE_MODIFIED: take_pod(flights, true, json, len, now_ns); break;
+    case KW_KUBE_DELETED: take_pod(flights, false, json, len, now_ns); break;
+    case KW_KUBE_DOWN:
+        set_seen(flights, false, now_ns);
+        say_down(flights, json, len);
+        break;
+    case KW_KUBE__MAX: break;
+    }
+}
+
+static void on_event(void *user, enum kw_kube_event event, const char *json, size_t len)
+{
+    ext_flights_event(user, event, json, len, (int64_t)kw_now_ns());
+}
+
+int ext_flights_watch(struct ext_flights *flights, const struct kw_kube_conf *kube,
+                      struct kw_err *err)
+{
+    return kw_kube_watch_start(kube, "/api/v1/pods", QUERY, on_event, flights, &flights->watch,
+                               err);
+}

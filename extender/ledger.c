@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A hash of chains over an array of entries. Entries stand where they were put and are linked by
+ * index, so that the array can grow; free ones are chained too.
+ *
+ * A sample speaks of its window: what a pod uses in it is in the node's used CPU by the part of the
+ * window that the pod ran. So a pod that started inside the window counts by the other part. Clocks
+ * are this machine's: a sample is taken to end when it came, which is late by the way through
+ * Redis; the pod then counts a moment too short, by no more than that.
+ */
+#include "extender/ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS     4096
+#define ENTRIES_MIN 64
+
+/** No entry. */
+#define NONE UINT32_MAX
+
+enum state {
+    FREE,
+    WAITING,
+    LEFT, /**< started, as far as anybody knows */
+};
+
+struct entry {
+    struct ext_bound_pod pod;
+    enum state state;
+    uint32_t next;    /**< in its chain, or of the free ones */
+    bool named;       /**< in the list at hand */
+    int64_t since_ns; /**< when it came to its state */
+};
+
+struct ext_ledger {
+    uint64_t seed;
+    struct entry *entries;
+    uint32_t n, cap; /**< entries that were ever used; that there is room for */
+    uint32_t free;
+    size_t count;
+    uint32_t buckets[BUCKETS];
+};
+
+int ext_ledger_new(uint64_t seed, struct ext_ledger **ret)
+{
+    struct ext_ledger *ledger = calloc(1, sizeof(*ledger));
+
+    if (ledger == NULL)
+        return -ENOMEM;
+    ledger->seed = seed;
+    ledger->free = NONE;
+    for (size_t i = 0; i < BUCKETS; i++)
+        ledger->buckets[i] = NONE;
+    *ret = ledger;
+    return 0;
+}
+
+void ext_ledger_free(struct ext_ledger **ledger)
+{
+    if (*ledger == NULL)
+        return;
+    free((*ledger)->entries);
+    free(*ledger);
+    *ledger = NULL;
+}
+
+size_t ext_ledger_count(const struct ext_ledger *ledger)
+{
+    return ledger->count;
+}
+
+/** Where the index of a uid's entry stands, or NONE. */
+static uint32_t *find(struct ext_ledger *ledger, const char *uid)
+{
+    uint32_t *at = &ledger->buckets[ext_hash(uid, strlen(uid), ledger->seed) % BUCKETS];
+
+    while (*at != NONE && strcmp(ledger->entries[*at].pod.uid, uid) != 0)
+        at = &ledger->entries[*at].next;
+    return at;
+}
+
+/** Forgets the entry that stands there. */
+static void forget(struct ext_ledger *ledger, uint32_t *at)
+{
+    uint32_t index = *at;
+    struct entry *entry = &ledger->entries[index];
+
+    *at = entry->next;
+    entry->state = FREE;
+    entry->next = ledger->free;
+    ledger->free = index;
+    ledger->count--;
+}
+
+static int grow(struct ext_ledger *ledger)
+{
+    uint32_t cap = ledger->cap == 0 ? ENTRIES_MIN : ledger->cap * 2;
+
+    if (ledger->cap == EXT_FLIGHTS_MAX)
+        return -ENOSPC;
+    struct entry *grown = reallocarray(ledger->entries, cap, sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    ledger->entries = grown;
+    ledger->cap = cap;
+    return 0;
+}
+
+int ext_ledger_bound(struct ext_ledger *ledger, const struct ext_bound_pod *pod, int64_t now_ns)
+{
+    uint32_t *at = find(ledger, pod->uid);
+    uint32_t index = ledger->free;
+
+    if (*at != NONE) {
+        struct entry *known = &ledger->entries[*at];
+        known->named = true;
+        if (known->state != WAITING)
+            known->since_ns = now_ns;
+        known->state = WAITING;
+        return 0;
+    }
+    if (index != NONE) {
+        ledger->free = ledger->entries[index].next;
+    } else {
+        int rc = ledger->n < ledger->cap ? 0 : grow(ledger);
+        if (rc < 0)
+            return rc;
+        index = ledger->n++;
+        at = find(ledger, pod->uid); /* its chain may have moved */
+    }
+    ledger->entries[index] = (struct entry){
+        .pod = *pod, .state = WAITING, .next = NONE, .named = true, .since_ns = now_ns};
+    *at = index;
+    ledger->count++;
+    return 1;
+}
+
+static void leave(struct entry *entry, int64_t now_ns)
+{
+    if (entry->state != WAITING)
+        return;
+    entry->state = LEFT;
+    entry->since_ns = now_ns;
+}
+
+void ext_ledger_left(struct ext_ledger *ledger, const char *uid, int64_t now_ns)
+{
+    const uint32_t *at = find(ledger, uid);
+
+    if (*at != NONE)
+        leave(&ledger->entries[*at], now_ns);
+}
+
+void ext_ledger_gone(struct ext_ledger *ledger, const char *uid)
+{
+    uint32_t *at = find(ledger, uid);
+
+    if (*at != NONE)
+        forget(ledger, at);
+}
+
+void ext_ledger_list_begin(struct ext_ledger *ledger)
+{
+    for (uint32_t i = 0; i < ledger->n; i++)
+        ledger->entries[i].named = false;
+}
+
+void ext_ledger_list_end(struct ext_ledger *ledger, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < ledger->n; i++) {
+        if (!ledger->entries[i].named)
+            leave(&ledger->entries[i], now_ns);
+    }
+}
+
+/** Part of a pod's CPU that its node's samples do not show, 0..1. @param node NULL: unknown. */
+static double weight(const struct entry *entry, const struct ext_node *node, int64_t now_ns)
+{
+    int64_t age_ns = now_ns - entry->since_ns;
+
+    if (entry->state == WAITING)
+        return age_ns > EXT_FLIGHT_PATIENCE_NS ? 0 : 1;
+    if (node == NULL || age_ns > EXT_FLIGHT_SILENCE_NS)
+        return 0;
+    double seen_ns = (double)(node->fresh_ns - entry->since_ns);
+    double window_ns =
+        (double)(node->interval_ns < EXT_INTERVAL_MAX_NS ? node->interval_ns : EXT_INTERVAL_MAX_NS);
+    if (seen_ns <= 0)
+        return 1;
+    return seen_ns >= window_ns ? 0 : 1 - seen_ns / window_ns;
+}
+
+bool ext_ledger_settle(struct ext_ledger *ledger, const struct ext_snapshot *snapshot,
+                       int64_t now_ns, double *ret_mcpu)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < snapshot->n; i++)
+        ret_mcpu[i] = 0;
+    for (uint32_t i = 0; i < ledger->n; i++) {
+        const struct entry *entry = &ledger->entries[i];
+        if (entry->state == FREE)
+            continue;
+        const struct ext_node *node =
+            ext_snapshot_find(snapshot, entry->pod.node, strlen(entry->pod.node));
+        double part = weight(entry, node, now_ns);
+        if (node != NULL && part > 0) {
+            ret_mcpu[node - snapshot->nodes] += part * (double)entry->pod.mcpu;
+            any = true;
+        }
+        if (part <= 0 && entry->state == LEFT)
+            forget(ledger, find(ledger, entry->pod.uid));
+    }
+    return any;
+}
