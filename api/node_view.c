@@ -24,6 +24,7 @@ int kw_node_view_encode(const struct kw_node_view *view, char **ret, size_t *ret
     kw_put(&rc, object, "sample", kw_sample_to_json(&view->sample, &rc));
     kw_put(&rc, object, "curve", kw_curve_to_json(&view->curve, &rc));
     kw_put_u64(&rc, object, "departed_uj", view->departed_uj);
+    kw_put_u64(&rc, object, "departed_idle_uj", view->departed_idle_uj);
     for (size_t i = 0; rc == 0 && i < view->n_pods; i++)
         kw_put_element(&rc, pods, kw_pod_record_to_json(&view->pods[i], &rc));
     kw_put(&rc, object, "pods", pods);
@@ -65,6 +66,7 @@ static void view_from_json(struct kw_reader *reader, const json_t *object, struc
     part = kw_get(reader, object, "curve", JSON_OBJECT, KW_REQUIRED);
     kw_curve_from_json(reader, part, &ret->curve);
     kw_get_u64(reader, object, "departed_uj", KW_OPTIONAL, &ret->departed_uj);
+    kw_get_u64(reader, object, "departed_idle_uj", KW_OPTIONAL, &ret->departed_idle_uj);
     pods_from_json(reader, object, ret);
     if (reader->rc != 0)
         kw_node_view_clear(ret);

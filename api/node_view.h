@@ -18,6 +18,7 @@ struct kw_node_view {
     struct kw_node_info info;
     struct kw_sample sample;
     struct kw_curve curve;
+    uint64_t departed_idle_uj; /**< idle energy that they had by the sample's idle_policy */
     uint64_t departed_uj; /**< active energy of workloads that ended so long ago that they are not
                              listed */
     size_t n_pods;

@@ -116,6 +116,7 @@ json_t *kw_pod_record_to_json(const struct kw_pod_record *record, int *rc)
     kw_put_u64(rc, object, "cpu_ns", record->cpu_ns);
     kw_put_u64(rc, object, "active_uj", record->active_uj);
     kw_put_u64(rc, object, "dram_uj", record->dram_uj);
+    put_known(rc, object, "idle_uj", record->idle_uj);
     kw_put_u64(rc, object, "sigma_uj", record->sigma_uj);
     kw_put_u64(rc, object, "watts_mw", record->watts_mw);
     kw_put_u64(rc, object, "memory_bytes", record->memory_bytes);
@@ -233,6 +234,7 @@ void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
     kw_get_u64(reader, object, "cpu_ns", KW_REQUIRED, &ret->cpu_ns);
     kw_get_u64(reader, object, "active_uj", KW_REQUIRED, &ret->active_uj);
     kw_get_u64(reader, object, "dram_uj", KW_OPTIONAL, &ret->dram_uj);
+    kw_get_u64(reader, object, "idle_uj", KW_OPTIONAL, &ret->idle_uj);
     kw_get_u64(reader, object, "sigma_uj", KW_OPTIONAL, &ret->sigma_uj);
     kw_get_u64(reader, object, "watts_mw", KW_OPTIONAL, &ret->watts_mw);
     kw_get_u64(reader, object, "memory_bytes", KW_OPTIONAL, &ret->memory_bytes);

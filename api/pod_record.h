@@ -72,6 +72,7 @@ struct kw_pod_record {
     uint64_t cpu_ns;
     uint64_t active_uj; /**< all domains; above idle */
     uint64_t dram_uj;   /**< the part of active_uj that DRAM drew */
+    uint64_t idle_uj;   /**< idle energy by the sample's idle_policy; not part of active_uj */
     uint64_t sigma_uj;  /**< standard deviation of active_uj; 0: not estimated */
     uint64_t watts_mw;  /**< EWMA of active power; 0 once ended */
     uint64_t memory_bytes;

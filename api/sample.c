@@ -196,6 +196,8 @@ json_t *kw_sample_to_json(const struct kw_sample *sample, int *rc)
     kw_put(rc, object, "quality_epoch", kw_quality_to_json(sample->quality_epoch, rc));
     kw_put_text(rc, object, "meter", sample->meter, sizeof(sample->meter) - 1);
     kw_put_text(rc, object, "method", sample->method, sizeof(sample->method) - 1);
+    kw_put_text(rc, object, "idle_policy", sample->idle_policy, sizeof(sample->idle_policy) - 1);
+    kw_put_u64(rc, object, "idle_unshared_uj", sample->idle_unshared_uj);
     kw_put_text(rc, object, "accounting", sample->accounting, sizeof(sample->accounting) - 1);
     kw_put_u64(rc, object, "self_cpu_ns", sample->self_cpu_ns);
     kw_put_u64(rc, object, "self_rss_bytes", sample->self_rss_bytes);
@@ -227,6 +229,9 @@ void kw_sample_from_json(struct kw_reader *reader, const json_t *object, struct 
                          &ret->quality_epoch);
     kw_get_text(reader, object, "meter", KW_REQUIRED, ret->meter, sizeof(ret->meter));
     kw_get_text(reader, object, "method", KW_OPTIONAL, ret->method, sizeof(ret->method));
+    kw_get_text(reader, object, "idle_policy", KW_OPTIONAL, ret->idle_policy,
+                sizeof(ret->idle_policy));
+    kw_get_u64(reader, object, "idle_unshared_uj", KW_OPTIONAL, &ret->idle_unshared_uj);
     kw_get_text(reader, object, "accounting", KW_OPTIONAL, ret->accounting,
                 sizeof(ret->accounting));
     kw_get_u64(reader, object, "self_cpu_ns", KW_OPTIONAL, &ret->self_cpu_ns);

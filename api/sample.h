@@ -66,13 +66,15 @@ struct kw_sample {
     uint64_t used_mcpu;        /**< CPU use of the last window, all of the node */
     uint64_t allocatable_mcpu; /**< logical CPUs online x 1000, until the kubelet says otherwise */
     uint64_t idle_mw;
-    uint64_t idle_sigma_mw; /**< standard deviation of idle_mw; 0: not estimated */
-    uint32_t quality;       /**< KW_QUALITY_BITs of the windows behind it */
-    uint32_t quality_epoch; /**< the same of all windows since the epoch began */
-    char meter[32];         /**< "powercap", "model", ... */
-    char method[32];        /**< attribution: "ratio-cpu", ... */
-    char accounting[32];    /**< "ebpf", "ebpf-raw", "cgroup-files" */
-    uint64_t self_cpu_ns;   /**< what the agent itself used since the epoch began */
+    uint64_t idle_sigma_mw;    /**< standard deviation of idle_mw; 0: not estimated */
+    uint32_t quality;          /**< KW_QUALITY_BITs of the windows behind it */
+    uint32_t quality_epoch;    /**< the same of all windows since the epoch began */
+    char meter[32];            /**< "powercap", "model", ... */
+    char method[32];           /**< attribution: "ratio-cpu", ... */
+    char idle_policy[16];      /**< "none", "equal", "requests" */
+    uint64_t idle_unshared_uj; /**< idle energy that no workload got by the policy */
+    char accounting[32];       /**< "ebpf", "ebpf-raw", "cgroup-files" */
+    uint64_t self_cpu_ns;      /**< what the agent itself used since the epoch began */
     uint64_t self_rss_bytes;
     uint64_t self_uj; /**< energy above idle by its part of the node's CPU time in each window; it
                          is part of what its own workload is said to draw */

@@ -328,9 +328,10 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .requests = agent->requests,
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
-        .idle_mw = power.idle_mw,
-        .full_mw = power.full_mw,
-        .dram_idle_mw = power.dram_idle_mw,
+        .prior = {.idle_mw = power.idle_mw,
+                  .full_mw = power.full_mw,
+                  .dram_idle_mw = power.dram_idle_mw},
+        .idle_policy = (enum agent_idle_policy)options->idle_policy,
         .node = agent->info.node,
         .boot_id = agent->boot_id,
     };

@@ -36,7 +36,7 @@ struct agent_ledger {
     struct agent_workload_index index; /* of them, by their labels */
     struct agent_system_parts system;
     struct kw_energy totals[AGENT_SLOTS_MAX];
-    uint64_t departed_uj;
+    uint64_t departed_uj, departed_idle_uj;
     uint64_t system_ns[AGENT_PACKAGES_MAX];
     struct agent_counts system_counts[AGENT_PACKAGES_MAX];
     /* scratch of a split, cap + 1 */
@@ -394,6 +394,7 @@ void agent_ledger_end(struct agent_ledger *ledger, uint64_t now_ns, uint64_t int
         }
         if (workload->cgroups == 0 && now_ns - workload->ended_ns >= stay_ns) {
             ledger->departed_uj += workload->cpu_uj + workload->dram_uj;
+            ledger->departed_idle_uj += workload->idle_uj;
             if (departed != NULL)
                 departed(user, workload->number);
             agent_workload_index_remove(&ledger->index, workload->label);
@@ -424,6 +425,11 @@ uint64_t agent_ledger_active_uj(const struct agent_ledger *ledger)
 uint64_t agent_ledger_departed_uj(const struct agent_ledger *ledger)
 {
     return ledger->departed_uj;
+}
+
+uint64_t agent_ledger_departed_idle_uj(const struct agent_ledger *ledger)
+{
+    return ledger->departed_idle_uj;
 }
 
 size_t agent_ledger_workloads(const struct agent_ledger *ledger, struct agent_workload *const **ret)

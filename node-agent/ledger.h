@@ -65,6 +65,7 @@ struct agent_workload {
     uint64_t cpu_ns;
     uint64_t cpu_uj;        /**< active energy of CPU domains */
     uint64_t dram_uj;       /**< active energy of DRAM domains */
+    uint64_t idle_uj;       /**< by the policy (node-agent/idle_policy.h); not part of the above */
     uint64_t sigma_uj;      /**< sum of the windows' sigmas: what a method errs by lasts */
     double cpu_mw, dram_mw; /**< EWMA of active power */
     uint64_t watched_ns;    /**< how long they have been averaged */
@@ -158,6 +159,9 @@ uint64_t agent_ledger_active_uj(const struct agent_ledger *ledger);
 
 /** Active energy of workloads that left. */
 uint64_t agent_ledger_departed_uj(const struct agent_ledger *ledger);
+
+/** Idle energy of the same workloads, by the policy. */
+uint64_t agent_ledger_departed_idle_uj(const struct agent_ledger *ledger);
 
 /** All workloads, running and ended, in no order; valid until the next attach or end. @return their
  * number. */

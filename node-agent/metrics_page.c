@@ -17,8 +17,7 @@
 #include "common/cleanup.h"
 #include "common/version.h"
 #include "node-agent/curve.h"
-
-#define LABELS_MAX 10
+#include "node-agent/metrics_labels.h"
 
 /* As the Go world calls them. */
 #if defined(__x86_64__)
@@ -31,30 +30,11 @@
 
 static const char *const zone_names[2] = {"package", "dram"};
 
-/** Labels of one sample, node_name always last. */
-struct labels {
-    struct kw_label items[LABELS_MAX];
-    unsigned n;
-};
-
-static void put(struct labels *labels, const char *name, const char *value)
-{
-    if (labels->n < LABELS_MAX - 1)
-        labels->items[labels->n++] = (struct kw_label){name, value};
-}
-
-static const struct kw_label *sealed(struct labels *labels, const struct agent_metrics_input *input)
-{
-    put(labels, "node_name", input->info->node);
-    labels->items[labels->n] = (struct kw_label){NULL, NULL};
-    return labels->items;
-}
-
-static const struct kw_label *node_only(struct labels *labels,
+static const struct kw_label *node_only(struct agent_labels *labels,
                                         const struct agent_metrics_input *input)
 {
-    *labels = (struct labels){0};
-    return sealed(labels, input);
+    *labels = (struct agent_labels){0};
+    return agent_labels_seal(labels, input);
 }
 
 /** Figures of a node's zones. */
@@ -136,12 +116,12 @@ static void write_zones(struct kw_metrics_page *page, const struct agent_metrics
         const struct kw_package_sample *package = &snapshot->sample.packages[listed++];
         for (unsigned zone = 0; zone < 2; zone++) {
             unsigned slot = 2 * p + zone;
-            struct labels labels = {0};
+            struct agent_labels labels = {0};
             if (!snapshot->slots[slot].present)
                 continue;
-            put(&labels, "zone", zone_names[zone]);
-            put(&labels, "path", snapshot->slots[slot].path);
-            write_zone_figure(page, sealed(&labels, input), figure,
+            agent_labels_put(&labels, "zone", zone_names[zone]);
+            agent_labels_put(&labels, "path", snapshot->slots[slot].path);
+            write_zone_figure(page, agent_labels_seal(&labels, input), figure,
                               zone == 0 ? &package->cpu : &package->dram, snapshot->slot_mw[slot],
                               snapshot->slot_idle_mw[slot]);
         }
@@ -167,45 +147,37 @@ static const struct workload_families workload_families[KW_WORKLOAD__MAX] = {
                             "kwatt_cgroup_cpu_seconds_total", "kwatt_cgroup_memory_bytes"},
 };
 
-/** Labels of families that hold workloads of every kind. */
-static void put_id(struct labels *labels, const struct agent_row *row)
-{
-    put(labels, "kind", kw_workload_kind_names[row->label->kind]);
-    put(labels, "id", row->label->id);
-    put(labels, "name", row->names != NULL ? row->names->name : row->label->name);
-    put(labels, "namespace", row->names != NULL ? row->names->namespace_ : "");
-}
-
 /** Labels that tell a workload apart, as Kepler names them where it has the kind. */
-static void put_workload(struct labels *labels, const struct agent_row *row)
+static void put_workload(struct agent_labels *labels, const struct agent_row *row)
 {
     const struct agent_label *label = row->label;
 
     switch (label->kind) {
     case KW_WORKLOAD_POD:
-        put(labels, "pod_id", label->id);
-        put(labels, "pod_name", row->names != NULL ? row->names->name : label->name);
-        put(labels, "pod_namespace", row->names != NULL ? row->names->namespace_ : "");
+        agent_labels_put(labels, "pod_id", label->id);
+        agent_labels_put(labels, "pod_name", row->names != NULL ? row->names->name : label->name);
+        agent_labels_put(labels, "pod_namespace", row->names != NULL ? row->names->namespace_ : "");
         break;
     case KW_WORKLOAD_CONTAINER:
-        put(labels, "container_id", label->id);
-        put(labels, "container_name", row->names != NULL ? row->names->name : label->name);
-        put(labels, "runtime", label->runtime);
-        put(labels, "pod_id", "");
+        agent_labels_put(labels, "container_id", label->id);
+        agent_labels_put(labels, "container_name",
+                         row->names != NULL ? row->names->name : label->name);
+        agent_labels_put(labels, "runtime", label->runtime);
+        agent_labels_put(labels, "pod_id", "");
         break;
     case KW_WORKLOAD_VM:
-        put(labels, "vm_id", label->id);
-        put(labels, "vm_name", label->name);
-        put(labels, "hypervisor", "kvm");
+        agent_labels_put(labels, "vm_id", label->id);
+        agent_labels_put(labels, "vm_name", label->name);
+        agent_labels_put(labels, "hypervisor", "kvm");
         break;
     case KW_WORKLOAD_UNIT:
-        put(labels, "unit", label->name);
-        put(labels, "cgroup", label->cgroup);
+        agent_labels_put(labels, "unit", label->name);
+        agent_labels_put(labels, "cgroup", label->cgroup);
         break;
-    case KW_WORKLOAD_CGROUP: put(labels, "cgroup", label->cgroup); break;
+    case KW_WORKLOAD_CGROUP: agent_labels_put(labels, "cgroup", label->cgroup); break;
     case KW_WORKLOAD__MAX: break;
     }
-    put(labels, "state", row->ended_unix_ms != 0 ? "terminated" : "running");
+    agent_labels_put(labels, "state", row->ended_unix_ms != 0 ? "terminated" : "running");
 }
 
 enum workload_figure { WORKLOAD_JOULES, WORKLOAD_WATTS, WORKLOAD_SECONDS, WORKLOAD_MEMORY };
@@ -214,12 +186,12 @@ static void write_workload(struct kw_metrics_page *page, const struct agent_metr
                            const struct agent_row *row, enum workload_figure figure, bool has_dram)
 {
     for (unsigned zone = 0; zone < (has_dram ? 2U : 1U); zone++) {
-        struct labels labels = {0};
+        struct agent_labels labels = {0};
         bool zoned = figure == WORKLOAD_JOULES || figure == WORKLOAD_WATTS;
         put_workload(&labels, row);
         if (zoned)
-            put(&labels, "zone", zone_names[zone]);
-        const struct kw_label *items = sealed(&labels, input);
+            agent_labels_put(&labels, "zone", zone_names[zone]);
+        const struct kw_label *items = agent_labels_seal(&labels, input);
         switch (figure) {
         case WORKLOAD_JOULES:
             kw_metrics_scaled(page, items, zone == 0 ? row->cpu_uj : row->dram_uj, 6);
@@ -261,54 +233,11 @@ static void write_workloads(struct kw_metrics_page *page, const struct agent_met
     }
 }
 
-static void write_responses(struct kw_metrics_page *page, const struct agent_metrics_input *input)
-{
-    static const char *const classes[AGENT_REQUESTS_CLASSES] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
-    bool started = false;
-
-    for (size_t i = 0; i < input->snapshot->n_rows; i++) {
-        const struct agent_row *row = &input->snapshot->rows[i];
-        for (unsigned k = 0; k < AGENT_REQUESTS_CLASSES; k++) {
-            struct labels labels = {0};
-            if (row->responses[k] == 0)
-                continue;
-            if (!started)
-                kw_metrics_family(page, "kwatt_workload_responses_total", KW_METRIC_COUNTER,
-                                  "HTTP/1 answers of the workload, by class of status.");
-            started = true;
-            put_id(&labels, row);
-            put(&labels, "class", classes[k]);
-            kw_metrics_u64(page, sealed(&labels, input), row->responses[k]);
-        }
-    }
-}
-
-/** Requests, of workloads that answered any: most never do. */
-static void write_requests(struct kw_metrics_page *page, const struct agent_metrics_input *input)
-{
-    bool started = false;
-
-    for (size_t i = 0; i < input->snapshot->n_rows; i++) {
-        const struct agent_row *row = &input->snapshot->rows[i];
-        struct labels labels = {0};
-        if (row->requests == 0)
-            continue;
-        if (!started)
-            kw_metrics_family(page, "kwatt_workload_requests_total", KW_METRIC_COUNTER,
-                              "Requests that the workload answered, in the unit given.");
-        started = true;
-        put_id(&labels, row);
-        put(&labels, "unit", AGENT_REQUESTS_UNIT);
-        kw_metrics_u64(page, sealed(&labels, input), row->requests);
-    }
-    write_responses(page, input);
-}
-
 /** Families of one sample without labels but node_name. */
 static void gauge(struct kw_metrics_page *page, const struct agent_metrics_input *input,
                   const char *name, const char *help, uint64_t value, unsigned decimals)
 {
-    struct labels labels;
+    struct agent_labels labels;
 
     kw_metrics_family(page, name, KW_METRIC_GAUGE, help);
     kw_metrics_scaled(page, node_only(&labels, input), value, decimals);
@@ -317,7 +246,7 @@ static void gauge(struct kw_metrics_page *page, const struct agent_metrics_input
 static void counter(struct kw_metrics_page *page, const struct agent_metrics_input *input,
                     const char *name, const char *help, uint64_t value, unsigned decimals)
 {
-    struct labels labels;
+    struct agent_labels labels;
 
     kw_metrics_family(page, name, KW_METRIC_COUNTER, help);
     kw_metrics_scaled(page, node_only(&labels, input), value, decimals);
@@ -328,30 +257,32 @@ static void write_quality(struct kw_metrics_page *page, const struct agent_metri
     kw_metrics_family(page, "kwatt_sample_quality", KW_METRIC_GAUGE,
                       "1 where a window of the sample has the flag.");
     for (unsigned q = 0; q < KW_QUALITY__MAX; q++) {
-        struct labels labels = {0};
-        put(&labels, "flag", kw_quality_names[q]);
-        kw_metrics_u64(page, sealed(&labels, input), (input->snapshot->sample.quality >> q) & 1);
+        struct agent_labels labels = {0};
+        agent_labels_put(&labels, "flag", kw_quality_names[q]);
+        kw_metrics_u64(page, agent_labels_seal(&labels, input),
+                       (input->snapshot->sample.quality >> q) & 1);
     }
     kw_metrics_family(page, "kwatt_sample_quality_windows_total", KW_METRIC_COUNTER,
                       "Windows that had the flag.");
     for (unsigned q = 0; q < KW_QUALITY__MAX; q++) {
-        struct labels labels = {0};
-        put(&labels, "flag", kw_quality_names[q]);
-        kw_metrics_u64(page, sealed(&labels, input), input->snapshot->quality_windows[q]);
+        struct agent_labels labels = {0};
+        agent_labels_put(&labels, "flag", kw_quality_names[q]);
+        kw_metrics_u64(page, agent_labels_seal(&labels, input),
+                       input->snapshot->quality_windows[q]);
     }
 }
 
 static void write_platform(struct kw_metrics_page *page, const struct agent_metrics_input *input)
 {
     const struct kw_platform_sample *platform = &input->snapshot->sample.platform;
-    struct labels labels = {0};
+    struct agent_labels labels = {0};
 
     if (!platform->present)
         return;
-    put(&labels, "source", platform->source);
+    agent_labels_put(&labels, "source", platform->source);
     kw_metrics_family(page, "kepler_platform_watts", KW_METRIC_GAUGE,
                       "Power of the whole machine beside its CPU zones, in watts.");
-    kw_metrics_scaled(page, sealed(&labels, input), platform->mw, 3);
+    kw_metrics_scaled(page, agent_labels_seal(&labels, input), platform->mw, 3);
 }
 
 static void write_system(struct kw_metrics_page *page, const struct agent_metrics_input *input)
@@ -363,16 +294,16 @@ static void write_system(struct kw_metrics_page *page, const struct agent_metric
     kw_metrics_family(page, "kwatt_system_joules_total", KW_METRIC_COUNTER,
                       "The system's energy above idle by what drew it, in joules.");
     for (size_t i = 0; i < KW_ARRAY_SIZE(parts); i++) {
-        struct labels labels = {0};
-        put(&labels, "part", parts[i]);
-        kw_metrics_scaled(page, sealed(&labels, input), uj[i], 6);
+        struct agent_labels labels = {0};
+        agent_labels_put(&labels, "part", parts[i]);
+        kw_metrics_scaled(page, agent_labels_seal(&labels, input), uj[i], 6);
     }
 }
 
 static void write_node(struct kw_metrics_page *page, const struct agent_metrics_input *input)
 {
     const struct kw_sample *sample = &input->snapshot->sample;
-    struct labels labels = {0};
+    struct agent_labels labels = {0};
     uint64_t capacity = sample->allocatable_mcpu > 0 ? sample->allocatable_mcpu : 1;
     uint64_t ratio_permille = sample->used_mcpu * 1000 / capacity;
 
@@ -392,15 +323,19 @@ static void write_node(struct kw_metrics_page *page, const struct agent_metrics_
     counter(page, input, "kwatt_departed_joules_total",
             "Energy above idle of workloads that ended and are not listed any more, in joules.",
             input->snapshot->departed_uj, 6);
+    counter(page, input, "kwatt_idle_unshared_joules_total",
+            "Idle energy that no workload got by the idle policy, in joules.",
+            sample->idle_unshared_uj, 6);
     kw_metrics_family(page, "kwatt_agent_info", KW_METRIC_GAUGE,
                       "How the energies come about. idle_policy: what is done with idle energy.");
-    put(&labels, "meter", sample->meter);
-    put(&labels, "accounting", sample->accounting);
-    put(&labels, "method", sample->method);
-    put(&labels, "idle_policy", "none");
-    put(&labels, "estimated",
-        (sample->quality & KW_QUALITY_BIT(KW_QUALITY_ESTIMATED)) != 0 ? "true" : "false");
-    kw_metrics_u64(page, sealed(&labels, input), 1);
+    agent_labels_put(&labels, "meter", sample->meter);
+    agent_labels_put(&labels, "accounting", sample->accounting);
+    agent_labels_put(&labels, "method", sample->method);
+    agent_labels_put(&labels, "idle_policy", sample->idle_policy);
+    agent_labels_put(&labels, "estimated",
+                     (sample->quality & KW_QUALITY_BIT(KW_QUALITY_ESTIMATED)) != 0 ? "true"
+                                                                                   : "false");
+    kw_metrics_u64(page, agent_labels_seal(&labels, input), 1);
 }
 
 static void write_own(struct kw_metrics_page *page, const struct agent_metrics_input *input)
@@ -435,7 +370,7 @@ static void write_cpus(struct kw_metrics_page *page, const struct agent_metrics_
         return;
     kw_metrics_family(page, "kepler_node_cpu_info", KW_METRIC_GAUGE, "Logical CPUs of the node.");
     for (unsigned cpu = 0; cpu < topology->n_cpus; cpu++) {
-        struct labels labels = {0};
+        struct agent_labels labels = {0};
         char number[16], package[16], core[16];
         if (topology->cpu_core[cpu] == 0)
             continue;
@@ -443,32 +378,32 @@ static void write_cpus(struct kw_metrics_page *page, const struct agent_metrics_
         (void)snprintf(package, sizeof(package), "%u",
                        topology->package_ids[topology->cpu_package[cpu]]);
         (void)snprintf(core, sizeof(core), "%u", topology->cpu_core[cpu] - 1);
-        put(&labels, "processor", number);
-        put(&labels, "vendor_id", topology->cpu_vendor);
-        put(&labels, "model_name", topology->cpu_model);
-        put(&labels, "physical_id", package);
-        put(&labels, "core_id", core);
-        kw_metrics_u64(page, sealed(&labels, input), 1);
+        agent_labels_put(&labels, "processor", number);
+        agent_labels_put(&labels, "vendor_id", topology->cpu_vendor);
+        agent_labels_put(&labels, "model_name", topology->cpu_model);
+        agent_labels_put(&labels, "physical_id", package);
+        agent_labels_put(&labels, "core_id", core);
+        kw_metrics_u64(page, agent_labels_seal(&labels, input), 1);
     }
 }
 
 static void write_build(struct kw_metrics_page *page, const struct agent_metrics_input *input)
 {
-    struct labels labels = {0};
+    struct agent_labels labels = {0};
 
-    put(&labels, "version", kw_version());
-    put(&labels, "revision", kw_version_commit());
+    agent_labels_put(&labels, "version", kw_version());
+    agent_labels_put(&labels, "revision", kw_version_commit());
     kw_metrics_family(page, "kwatt_build_info", KW_METRIC_GAUGE, "Version of the agent.");
-    kw_metrics_u64(page, sealed(&labels, input), 1);
-    labels = (struct labels){0};
-    put(&labels, "arch", ARCHITECTURE);
-    put(&labels, "branch", "");
-    put(&labels, "revision", kw_version_commit());
-    put(&labels, "version", kw_version());
-    put(&labels, "goversion", "");
+    kw_metrics_u64(page, agent_labels_seal(&labels, input), 1);
+    labels = (struct agent_labels){0};
+    agent_labels_put(&labels, "arch", ARCHITECTURE);
+    agent_labels_put(&labels, "branch", "");
+    agent_labels_put(&labels, "revision", kw_version_commit());
+    agent_labels_put(&labels, "version", kw_version());
+    agent_labels_put(&labels, "goversion", "");
     kw_metrics_family(page, "kepler_build_info", KW_METRIC_GAUGE,
                       "Version of kwatt, for dashboards that ask for Kepler's.");
-    kw_metrics_u64(page, sealed(&labels, input), 1);
+    kw_metrics_u64(page, agent_labels_seal(&labels, input), 1);
 }
 
 int agent_metrics_write(const struct agent_metrics_input *input, enum kw_metrics_format format,
@@ -489,7 +424,7 @@ int agent_metrics_write(const struct agent_metrics_input *input, enum kw_metrics
                 write_workloads(&page, input, (enum kw_workload_kind)kind,
                                 (enum workload_figure)figure, has_dram);
         }
-        write_requests(&page, input);
+        agent_metrics_any_kind(&page, input);
         write_own(&page, input);
     }
     return kw_metrics_end(&page);

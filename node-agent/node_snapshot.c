@@ -125,6 +125,7 @@ int agent_snapshot_fill(struct agent_snapshot *snapshot, const struct agent_ledg
             .cpu_ns = workload->cpu_ns,
             .cpu_uj = workload->cpu_uj,
             .dram_uj = workload->dram_uj,
+            .idle_uj = workload->idle_uj,
             .sigma_uj = workload->sigma_uj,
             .cpu_mw = (uint64_t)llround(workload->cpu_mw),
             .dram_mw = (uint64_t)llround(workload->dram_mw),
@@ -138,5 +139,6 @@ int agent_snapshot_fill(struct agent_snapshot *snapshot, const struct agent_ledg
         copy_containers(snapshot, workload);
     }
     snapshot->departed_uj = agent_ledger_departed_uj(ledger);
+    snapshot->departed_idle_uj = agent_ledger_departed_idle_uj(ledger);
     return 0;
 }

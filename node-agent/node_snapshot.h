@@ -28,7 +28,7 @@ struct agent_row {
     struct agent_label *label;
     struct agent_names *names; /**< NULL: unknown */
     int64_t ended_unix_ms;
-    uint64_t cpu_ns, cpu_uj, dram_uj, sigma_uj;
+    uint64_t cpu_ns, cpu_uj, dram_uj, idle_uj, sigma_uj;
     uint64_t cpu_mw, dram_mw;
     uint64_t memory_bytes;
     uint64_t requests; /**< in AGENT_REQUESTS_UNIT, where the snapshot counts_requests */
@@ -47,7 +47,7 @@ struct agent_snapshot_pool;
 struct agent_snapshot {
     struct kw_sample sample;
     struct kw_curve curve;
-    uint64_t departed_uj;
+    uint64_t departed_uj, departed_idle_uj;
     bool counts_requests;
     uint64_t quality_windows[KW_QUALITY__MAX]; /**< windows of the epoch with each flag */
     uint64_t slot_mw[AGENT_SLOTS_MAX];         /**< mean measured power of the window */

@@ -8,6 +8,7 @@
 #include "common/http_rows.h"
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
+#include "node-agent/idle_policy.h"
 
 const char *const agent_meter_choices[] = {"auto",  "perf",        "powercap", "msr",
                                            "hwmon", "hwmon-power", "model",    NULL};
@@ -60,6 +61,11 @@ static const struct kw_conf_option options[] = {
     {"attribution", "KWATT_ATTRIBUTION", "attribution", KW_CONF_CHOICE, AT(attribution),
      "ratio-cpu", 0, 0, agent_attribution_choices, "METHOD",
      "how energy above idle is split among workloads", "Sampling"},
+    {"idle-policy", "KWATT_IDLE_POLICY", "idlePolicy", KW_CONF_CHOICE, AT(idle_policy), "none", 0,
+     0, agent_idle_policy_names, "POLICY",
+     "what is done with idle energy, beside what workloads draw above it: it stays the node's, or\n"
+     "is shared equally by the workloads that run, or by the CPU that their pods request",
+     "Sampling"},
     {"idle-watts", "KWATT_IDLE_WATTS", "idleWatts", KW_CONF_DOUBLE, AT(idle_w), "0", 0, 100000,
      NULL, "WATTS",
      "what all CPU packages together draw with nothing to do; 0: what CPUs of this class draw",

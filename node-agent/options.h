@@ -25,6 +25,7 @@ struct agent_options {
     unsigned counters;   /**< index into agent_auto_choices */
     bool softirq;
     unsigned attribution; /**< index into agent_attribution_choices */
+    unsigned idle_policy; /**< enum agent_idle_policy */
     double idle_w;        /**< of all packages; 0: class prior */
     double full_w;
     unsigned pods;                /**< enum agent_pods */

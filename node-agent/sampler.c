@@ -29,7 +29,6 @@
 #include "api/quality.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "node-agent/class_prior.h"
 #include "node-agent/curve.h"
 #include "node-agent/naming.h"
 #include "node-agent/period.h"
@@ -57,6 +56,7 @@
 struct agent_sampler {
     struct agent_sampler_conf conf;
     void *method;
+    struct agent_idle_shares idle;
     struct agent_ledger *ledger;
     struct agent_booking *booking;
     struct agent_snapshot_pool *pool;
@@ -85,20 +85,6 @@ static uint64_t boot_ahead_ns(void)
     uint64_t boot = kw_now_boot_ns();
 
     return boot > monotonic ? boot - monotonic : 0;
-}
-
-/** Idle and full power of all packages that the topology knows. */
-static void node_prior(const struct agent_sampler_conf *conf, uint64_t *ret_idle_mw,
-                       uint64_t *ret_full_mw)
-{
-    *ret_idle_mw = 0;
-    *ret_full_mw = 0;
-    for (unsigned p = 0; p < conf->topology->n_packages; p++) {
-        uint64_t idle_mw, full_mw;
-        agent_package_power_mw(conf->topology, p, conf->idle_mw, conf->full_mw, &idle_mw, &full_mw);
-        *ret_idle_mw += idle_mw;
-        *ret_full_mw += full_mw;
-    }
 }
 
 /** Leaves out of a reading what is not of this node, and lets go of it: it would fill the map.
@@ -152,9 +138,11 @@ int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sample
     if (sampler == NULL)
         return -ENOMEM;
     sampler->conf = *conf;
+    sampler->conf.prior.topology = conf->topology;
+    sampler->idle.policy = conf->idle_policy;
     sampler->epoch = (uint64_t)kw_now_unix_ms();
     agent_self_cost_begin(&sampler->self);
-    node_prior(conf, &idle_mw, &full_mw);
+    agent_idle_prior_node(&sampler->conf.prior, &idle_mw, &full_mw);
     agent_curve_init(&sampler->curve, idle_mw, full_mw);
     int rc = conf->method->open(AGENT_WORKLOADS_MAX + 1, &sampler->method);
     if (rc == 0)
@@ -192,6 +180,7 @@ void agent_sampler_free(struct agent_sampler **sampler)
     if (owned->method != NULL)
         owned->conf.method->close(&owned->method);
     agent_usage_free(&owned->usage);
+    agent_idle_shares_free(&owned->idle);
     free(owned);
 }
 
@@ -205,30 +194,14 @@ static unsigned metered_packages(const struct agent_sampler *sampler)
     return n;
 }
 
-static uint64_t idle_prior_mw(const struct agent_sampler *sampler, unsigned package, bool dram)
-{
-    const struct agent_sampler_conf *conf = &sampler->conf;
-    unsigned n_metered = metered_packages(sampler);
-    uint64_t idle_mw = 0, full_mw = 0;
-
-    if (dram)
-        return agent_share_of_package(conf->topology, package, conf->dram_idle_mw);
-    if (n_metered <= conf->topology->n_packages) {
-        agent_package_power_mw(conf->topology, package, conf->idle_mw, conf->full_mw, &idle_mw,
-                               NULL);
-        return idle_mw;
-    }
-    /* more meters than known packages: nobody knows which CPU belongs where */
-    node_prior(conf, &idle_mw, &full_mw);
-    return idle_mw / n_metered;
-}
-
 /** Splits the energy of every slot. @param slept_ns time that the window's energy covers beside its
  * length. @return all that was measured in the window. */
 static uint64_t split_all(struct agent_sampler *sampler, bool usage_known, uint64_t slept_ns)
 {
     const struct agent_metering_window *metered = &sampler->metered;
-    uint64_t measured_uj = 0;
+    struct agent_workload *const *workloads = NULL;
+    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
+    uint64_t measured_uj = 0, idle_sum_uj = 0;
 
     for (unsigned slot = 0; slot < 2 * metered->n_packages; slot++) {
         const struct agent_slot_window *window = &metered->slots[slot];
@@ -243,7 +216,8 @@ static uint64_t split_all(struct agent_sampler *sampler, bool usage_known, uint6
             .package = slot / 2,
             .measured_uj = window->delta_uj,
             .interval_ns = covered_ns,
-            .idle_prior_mw = idle_prior_mw(sampler, slot / 2, slot % 2 == 1),
+            .idle_prior_mw = agent_idle_prior_mw(&sampler->conf.prior, slot / 2, slot % 2 == 1,
+                                                 metered_packages(sampler)),
             .usage_known = usage_known,
             .n_cpus = agent_topology_cpus_of(sampler->conf.topology, slot / 2),
             .has = agent_counts_has(sampler->usage.features),
@@ -254,10 +228,14 @@ static uint64_t split_all(struct agent_sampler *sampler, bool usage_known, uint6
             agent_ledger_split(sampler->ledger, sampler->conf.method, sampler->method, &energy,
                                &sampler->idle_sigma_mw[slot]);
         period->measured_uj += window->delta_uj;
-        period->idle_uj += agent_ledger_total(sampler->ledger, slot)->idle_uj - idle_uj;
+        idle_uj = agent_ledger_total(sampler->ledger, slot)->idle_uj - idle_uj;
+        period->idle_uj += idle_uj;
+        idle_sum_uj += idle_uj;
         period->interval_ns += covered_ns;
         measured_uj += window->delta_uj;
     }
+    agent_idle_share(&sampler->idle, workloads, n, idle_sum_uj,
+                     (uint64_t)sampler->conf.topology->n_online * 1000);
     return measured_uj;
 }
 
@@ -351,6 +329,9 @@ static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *sn
                    agent_metering_ops(conf->metering)->name);
     (void)snprintf(sample->method, sizeof(sample->method), "%s", conf->method->name);
     (void)snprintf(sample->accounting, sizeof(sample->accounting), "%s", conf->accounting->name);
+    (void)snprintf(sample->idle_policy, sizeof(sample->idle_policy), "%s",
+                   agent_idle_policy_names[conf->idle_policy]);
+    sample->idle_unshared_uj = sampler->idle.unshared_uj;
     sample->self_cpu_ns = agent_self_cpu_ns() - sampler->self.base_ns;
     sample->self_uj = sampler->self.uj;
     agent_system_parts_show(agent_ledger_system(sampler->ledger), &sample->system);

@@ -5,6 +5,8 @@
 #include <stdint.h>
 
 #include "node-agent/booking.h"
+#include "node-agent/idle_policy.h"
+#include "node-agent/idle_prior.h"
 #include "node-agent/metering.h"
 #include "node-agent/node_snapshot.h"
 #include "node-agent/pod_source.h"
@@ -26,10 +28,9 @@ struct agent_sampler_conf {
     struct agent_requests *requests; /**< NULL: not counted */
     struct agent_metering *metering;
     const struct agent_attribution_ops *method;
-    uint64_t idle_mw, full_mw; /**< of the node's CPU packages, configured; 0: class prior */
-    uint64_t dram_idle_mw;     /**< of all memory, by a model; 0: not known, for it
-                                  follows from its size and generation, which no table gives */
-    const char *node;          /**< borrowed for the life of the sampler, as is boot_id */
+    struct agent_idle_prior prior; /**< its topology is the one above */
+    enum agent_idle_policy idle_policy;
+    const char *node; /**< borrowed for the life of the sampler, as is boot_id */
     const char *boot_id;
 };
 

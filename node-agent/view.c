@@ -44,6 +44,7 @@ void agent_view_record(const struct agent_snapshot *snapshot, const struct agent
         .cpu_ns = row->cpu_ns,
         .active_uj = row->cpu_uj + row->dram_uj,
         .dram_uj = row->dram_uj,
+        .idle_uj = row->idle_uj,
         .sigma_uj = row->sigma_uj,
         .watts_mw = row->cpu_mw + row->dram_mw,
         .memory_bytes = row->memory_bytes,
@@ -79,6 +80,7 @@ int agent_view_encode(const struct agent_snapshot *snapshot, const struct kw_nod
         .sample = snapshot->sample,
         .curve = snapshot->curve,
         .departed_uj = snapshot->departed_uj,
+        .departed_idle_uj = snapshot->departed_idle_uj,
         .n_pods = snapshot->n_rows,
         .pods = records,
     };

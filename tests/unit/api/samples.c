@@ -78,6 +78,8 @@ struct kw_sample kwt_sample(uint64_t *state)
     text(state, sample.boot_id, sizeof(sample.boot_id) - 1);
     text(state, sample.meter, sizeof(sample.meter) - 1);
     text(state, sample.method, sizeof(sample.method) - 1);
+    text(state, sample.idle_policy, sizeof(sample.idle_policy) - 1);
+    sample.idle_unshared_uj = number(state);
     text(state, sample.accounting, sizeof(sample.accounting) - 1);
     for (uint32_t i = 0; i < sample.n_packages; i++) {
         sample.packages[i].package = i * 3;
@@ -146,6 +148,7 @@ struct kw_pod_record kwt_pod_record(uint64_t *state)
         .cpu_ns = number(state),
         .active_uj = number(state),
         .dram_uj = number(state),
+        .idle_uj = number(state),
         .sigma_uj = number(state),
         .watts_mw = number(state),
         .memory_bytes = number(state),
@@ -209,6 +212,7 @@ struct kw_node_view kwt_node_view(uint64_t *state)
                                 .sample = kwt_sample(state),
                                 .curve = kwt_curve(state),
                                 .departed_uj = number(state),
+                                .departed_idle_uj = number(state),
                                 .n_pods = (size_t)(kwt_random(state) % 5)};
 
     view.pods = calloc(view.n_pods + 1, sizeof(*view.pods));

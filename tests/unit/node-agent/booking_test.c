@@ -205,13 +205,41 @@ static void test_counts(void **state)
     assert_int_equal(seen.cycles, 0);
 }
 
+/** What a model is told of a window that is not booked yet: counts of all rows, by package. */
+static void test_counts_of_a_window(void **state)
+{
+    struct agent_counts counts[AGENT_PACKAGES_MAX];
+    uint64_t busy_ns[AGENT_PACKAGES_MAX];
+
+    (void)state;
+    memset(more, 0, sizeof(more));
+    more[0] = (struct agent_more){.counters = {10, 20, 30}, .enabled_ns = 5, .running_ns = 5};
+    row(0, AGENT_KEY_SYSTEM, 100, 50);
+    row(1, 77, 5, 0);
+    usage.features = AGENT_FEATURE_BIT(AGENT_FEATURE_COUNTERS);
+    usage.more = more;
+    take(true, S);
+    more[0].counters[AGENT_COUNTER_CYCLES] = 40;
+    more[0].enabled_ns = more[0].running_ns = 9;
+    more[3] = (struct agent_more){.counters = {0, 7, 0}, .enabled_ns = 2, .running_ns = 1};
+    for (unsigned again = 0; again < 2; again++) { /* looking notes nothing */
+        agent_booking_busy(booking, &usage, busy_ns, counts);
+        assert_int_equal(counts[0].cycles, 30);
+        assert_int_equal(counts[1].instructions, 14); /* it counted half of the time */
+    }
+    usage.features = 0;
+    agent_booking_busy(booking, &usage, busy_ns, counts);
+    assert_int_equal(counts[0].cycles, 0);
+    usage.more = NULL;
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_what_is_new),     TEST(test_a_count_that_falls),
         TEST(test_unknown_keys_go), TEST(test_unknown_keys_make_room),
-        TEST(test_counts),
+        TEST(test_counts),          TEST(test_counts_of_a_window),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

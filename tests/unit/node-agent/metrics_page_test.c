@@ -77,6 +77,9 @@ static void test_joules_are_exact(void **state)
     assert_line(
         "kwatt_pod_cpu_seconds_total{pod_id=\"pod-uid\",pod_name=\"web\",pod_namespace=\"\","
         "state=\"running\",node_name=\"node-1\"} 1.234567890");
+    assert_line("kwatt_workload_idle_joules_total{kind=\"pod\",id=\"pod-uid\",name=\"web\","
+                "namespace=\"\",policy=\"equal\",node_name=\"node-1\"} 0.000060");
+    assert_line("kwatt_idle_unshared_joules_total{node_name=\"node-1\"} 0.000040");
 }
 
 static void test_zones(void **state)

@@ -116,8 +116,7 @@ static void start(const char *meter)
         .topology = &topology,
         .accounting = &accounting,
         .method = agent_attributions[0],
-        .idle_mw = 2000,
-        .full_mw = 20000,
+        .prior = {.idle_mw = 2000, .full_mw = 20000},
         .node = "test",
         .boot_id = "boot",
     };

@@ -135,7 +135,8 @@ static void start(void)
         .cgroups = cgroups,
         .metering = metering,
         .method = agent_attributions[0],
-        .idle_mw = 1,
+        .prior.idle_mw = 1,
+        .idle_policy = AGENT_IDLE_EQUAL,
         .node = "test",
         .boot_id = "boot",
     };
@@ -179,7 +180,7 @@ static struct agent_sample_notes sample(void)
 {
     struct agent_sample_notes notes;
     struct agent_snapshot *next = NULL;
-    uint64_t pods_uj = 0, rows_uj = 0;
+    uint64_t pods_uj = 0, rows_uj = 0, idle_uj = 0, shared_uj = 0;
 
     agent_sampler_window(sampler, KW_NS_PER_S, &notes);
     assert_int_equal(agent_sampler_show(sampler, &next), 0);
@@ -190,10 +191,14 @@ static struct agent_sample_notes sample(void)
         assert_int_equal(kw_energy_error_uj(&last->sample.packages[p].cpu), 0);
         assert_int_equal(kw_energy_error_uj(&last->sample.packages[p].dram), 0);
         pods_uj += last->sample.packages[p].cpu.pods_uj + last->sample.packages[p].dram.pods_uj;
+        idle_uj += last->sample.packages[p].cpu.idle_uj + last->sample.packages[p].dram.idle_uj;
     }
-    for (size_t i = 0; i < last->n_rows; i++)
+    for (size_t i = 0; i < last->n_rows; i++) {
         rows_uj += last->rows[i].cpu_uj + last->rows[i].dram_uj;
+        shared_uj += last->rows[i].idle_uj;
+    }
     assert_int_equal(pods_uj, rows_uj + last->departed_uj);
+    assert_int_equal(idle_uj, shared_uj + last->departed_idle_uj + last->sample.idle_unshared_uj);
     return notes;
 }
 

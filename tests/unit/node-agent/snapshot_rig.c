@@ -34,6 +34,7 @@ static void fill_rows(struct agent_snapshot *snapshot)
         .cpu_ns = 1234567890,
         .cpu_uj = 9007199254740993, /* one more than a double can hold */
         .dram_uj = 7,
+        .idle_uj = 60,
         .cpu_mw = 1500,
         .dram_mw = 250,
         .memory_bytes = 4096,
@@ -77,6 +78,8 @@ struct agent_snapshot *kwt_snapshot_make(struct agent_snapshot_pool *pool)
     (void)snprintf(sample->meter, sizeof(sample->meter), "powercap");
     (void)snprintf(sample->method, sizeof(sample->method), "ratio-cpu");
     (void)snprintf(sample->accounting, sizeof(sample->accounting), "ebpf");
+    (void)snprintf(sample->idle_policy, sizeof(sample->idle_policy), "equal");
+    sample->idle_unshared_uj = 40;
     sample->epoch = 1700000000000;
     sample->seq = 3;
     sample->t_unix_ms = 1700000005000;

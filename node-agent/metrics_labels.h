@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/metrics.h"
+#include "node-agent/metrics_page.h"
+
+/*
+ * Parts of the page of node-agent/metrics_page.c, for that file and the one beside it only.
+ */
+
+#define AGENT_LABELS_MAX 10
+
+/** Labels of one sample, node_name always last. Zeros: none yet. */
+struct agent_labels {
+    struct kw_label items[AGENT_LABELS_MAX];
+    unsigned n;
+};
+
+/** Adds a label; what does not fit is left out. Texts stay the caller's. */
+void agent_labels_put(struct agent_labels *labels, const char *name, const char *value);
+
+/** Adds node_name and ends the list. @return it, within `labels`. */
+const struct kw_label *agent_labels_seal(struct agent_labels *labels,
+                                         const struct agent_metrics_input *input);
+
+/** Families that hold workloads of every kind: requests, responses, idle energy by the policy. Of
+ * each, workloads that have any. */
+void agent_metrics_any_kind(struct kw_metrics_page *page, const struct agent_metrics_input *input);
