@@ -18,10 +18,11 @@ enum kw_quality {
     KW_QUALITY_FROZEN,      /**< a counter stood still beside a moving one, or a package for 10 s */
     KW_QUALITY_IMPLAUSIBLE, /**< a delta above what the machine can draw was dropped */
     KW_QUALITY_NO_COUNTERS, /**< no hardware counters: time features only */
-    KW_QUALITY_OVERFLOW,    /**< the BPF map was full: some workloads share one overflow entry */
-    KW_QUALITY_INTEGRATED,  /**< energy was summed up from power readings: there is no counter */
-    KW_QUALITY_INCOMPLETE,  /**< there are more domains than can be held: some are not counted */
-    KW_QUALITY_DOUBTFUL,    /**< meters contradict each other: one of them is wrong */
+    KW_QUALITY_OVERFLOW,   /**< a BPF map was full: some workloads share one overflow entry, or some
+                              of their requests are nobody's */
+    KW_QUALITY_INTEGRATED, /**< energy was summed up from power readings: there is no counter */
+    KW_QUALITY_INCOMPLETE, /**< there are more domains than can be held: some are not counted */
+    KW_QUALITY_DOUBTFUL,   /**< meters contradict each other: one of them is wrong */
     KW_QUALITY__MAX
 };
 

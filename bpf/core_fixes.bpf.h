@@ -48,8 +48,16 @@ struct sched_info {
     __u64 last_arrival; /* by rq.clock: when the task was given a CPU */
 } __attribute__((preserve_access_index));
 
+struct net;
+
+struct nsproxy {
+    struct net *net_ns;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
     int pid;
+    struct task_struct *real_parent;
+    struct nsproxy *nsproxy;
     struct css_set *cgroups;
     struct sched_entity se;
     struct sched_info sched_info; /* with CONFIG_SCHED_INFO */
@@ -94,7 +102,11 @@ static __always_inline __u64 kernfs_id(struct kernfs_node *kn, const bool direct
 }
 
 /* Of sockets, for the request counting. */
-struct net;
+struct in6_addr {
+    struct {
+        __u32 u6_addr32[4];
+    } in6_u;
+} __attribute__((preserve_access_index));
 
 struct sock_common {
     unsigned short skc_family;
@@ -102,11 +114,15 @@ struct sock_common {
     struct {
         struct net *net;
     } skc_net;
+    __u32 skc_daddr, skc_rcv_saddr;
+    unsigned short skc_dport; /* in the order of the wire, as the addresses */
     unsigned short skc_num;
+    struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr; /* with CONFIG_IPV6 */
 } __attribute__((preserve_access_index));
 
 struct sock {
     struct sock_common __sk_common;
+    unsigned short sk_protocol;
     void *sk_bpf_storage;
 } __attribute__((preserve_access_index));
 

@@ -4,10 +4,11 @@
  * sends. With one request at a time on a connection (HTTP/1, Redis, most databases) a turn is a
  * request; where several are under way at once (pipelines, HTTP/2) it is a burst of them.
  *
- * A connection is a server's if it was accepted: sock_ops marks it when it is established, in
- * storage that goes with the socket. The tracepoints at the end of each send and receive do the
- * counting, in the task that serves, so its cgroup is at hand. Sockets without a mark cost one
- * load.
+ * A connection is a server's if it was accepted: it is marked when it is established, in storage
+ * that goes with the socket. The tracepoints at the end of each send and receive do the counting,
+ * in the task that serves, so its cgroup is at hand. Sockets without a mark cost one load. Where a
+ * socket's state changes there is a tracepoint, too; sock_ops would tell the same, but may be
+ * loaded with CAP_NET_ADMIN only, which nobody should give to what just counts.
  *
  * TLS: a handshake is several turns and no request, and tickets and the farewell (close_notify) are
  * more. Record headers are not encrypted: they are read from where the server received them to,
@@ -36,7 +37,7 @@ const volatile bool statuses = false;
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_HASH);
     __uint(map_flags, BPF_F_NO_PREALLOC); /* few cgroups serve; allocated outside of interrupts */
-    __uint(max_entries, 16384);
+    __uint(max_entries, 16384);           /* set by user space before load */
     __type(key, __u64);
     __type(value, struct kw_requests_value);
 } requests SEC(".maps");
@@ -75,70 +76,81 @@ struct {
     __type(value, __u8);
 } node_clients SEC(".maps");
 
-/* A load of its own: the verifier refuses one from an address that two branches share. */
-#define FIELD(ops, field)                    \
-    ({                                       \
-        __u32 value_ = (ops)->field;         \
-        __asm__ volatile("" : "+r"(value_)); \
-        value_;                              \
-    })
+/* The node's own network: where the first of all processes is. Only compared; 0: not known. */
+__u64 node_network = 0;
 
-static __always_inline void copy_ends(const struct bpf_sock_ops *ops, bool server,
-                                      struct ends *ends)
+#define PARENTS_MAX 256 /* of a process, for a shell in a shell in a container */
+
+/* Looks for it among the ancestors of the process that asks. */
+SEC("raw_tp")
+int find_node_network(void *ctx __attribute__((unused)))
+{
+    struct task_struct *task = (void *)bpf_get_current_task();
+
+    for (int i = 0; i < PARENTS_MAX && BPF_CORE_READ(task, pid) != 0; i++)
+        task = BPF_CORE_READ(task, real_parent);
+    if (BPF_CORE_READ(task, pid) == 0)
+        node_network = (__u64)BPF_CORE_READ(task, nsproxy, net_ns);
+    return 0;
+}
+
+static __always_inline void copy_ends(struct sock *sk, bool server, struct ends *ends)
 {
     __u32 *here = server ? ends->server_ip : ends->client_ip;
     __u32 *there = server ? ends->client_ip : ends->server_ip;
-    __u32 far_port = bpf_ntohl(ops->remote_port);
+    __u32 far_port = bpf_ntohs(sk->__sk_common.skc_dport);
+    __u32 near_port = sk->__sk_common.skc_num;
 
-    if (ops->family == AF_INET) {
+    if (sk->__sk_common.skc_family == AF_INET) {
         here[0] = here[1] = there[0] = there[1] = 0;
         here[2] = there[2] = bpf_htonl(0xffff);
-        here[3] = FIELD(ops, local_ip4);
-        there[3] = FIELD(ops, remote_ip4);
-    } else {
-        here[0] = FIELD(ops, local_ip6[0]);
-        here[1] = FIELD(ops, local_ip6[1]);
-        here[2] = FIELD(ops, local_ip6[2]);
-        here[3] = FIELD(ops, local_ip6[3]);
-        there[0] = FIELD(ops, remote_ip6[0]);
-        there[1] = FIELD(ops, remote_ip6[1]);
-        there[2] = FIELD(ops, remote_ip6[2]);
-        there[3] = FIELD(ops, remote_ip6[3]);
+        here[3] = sk->__sk_common.skc_rcv_saddr;
+        there[3] = sk->__sk_common.skc_daddr;
+    } else if (bpf_core_field_exists(sk->__sk_common.skc_v6_daddr)) {
+        (void)bpf_core_read(here, sizeof(ends->client_ip), &sk->__sk_common.skc_v6_rcv_saddr);
+        (void)bpf_core_read(there, sizeof(ends->client_ip), &sk->__sk_common.skc_v6_daddr);
     }
-    ends->client_port = server ? far_port : ops->local_port;
-    ends->server_port = server ? ops->local_port : far_port;
+    ends->client_port = server ? far_port : near_port;
+    ends->server_port = server ? near_port : far_port;
 }
 
-SEC("sockops")
-int established(struct bpf_sock_ops *ops)
+#define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT    2
+#define TCP_SYN_RECV    3
+#define TCP_LISTEN      10
+#define PROTOCOL_TCP    6
+
+/* Arguments of inet_sock_set_state: sk, state before, state now. */
+SEC("tp_btf/inet_sock_set_state")
+int established(__u64 *ctx)
 {
-    bool server = ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB;
-    struct ends ends;
+    struct sock *sk = (void *)ctx[0];
+    int before = (int)ctx[1];
+    bool server = before == TCP_SYN_RECV;
+    struct ends ends = {};
     struct connection *connection;
-    struct bpf_sock *sk;
     bool on_node;
     __u8 yes = 1;
 
-    if (!server && ops->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
-        return 1;
-    on_node = bpf_get_netns_cookie(ops) == bpf_get_netns_cookie(NULL);
+    if ((int)ctx[2] != TCP_ESTABLISHED || (!server && before != TCP_SYN_SENT))
+        return 0;
+    if (sk == NULL || sk->sk_protocol != PROTOCOL_TCP)
+        return 0;
+    on_node = (__u64)sk->__sk_common.skc_net.net == node_network;
     if (!server) {
         if (!on_node)
-            return 1;
-        copy_ends(ops, false, &ends);
+            return 0;
+        copy_ends(sk, false, &ends);
         (void)bpf_map_update_elem(&node_clients, &ends, &yes, BPF_ANY);
-        return 1;
+        return 0;
     }
-    sk = ops->sk;
-    if (sk == NULL)
-        return 1;
     connection = bpf_sk_storage_get(&connections, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
     if (connection == NULL)
-        return 1;
-    copy_ends(ops, true, &ends);
+        return 0;
+    copy_ends(sk, true, &ends);
     if (bpf_map_delete_elem(&node_clients, &ends) == 0)
         connection->from_node = !on_node;
-    return 1;
+    return 0;
 }
 
 /* Where a system call's number and second argument stand, and the numbers of those that send and
@@ -325,13 +337,15 @@ static __always_inline void add_class(struct kw_requests_value *value, __u8 clas
 static __always_inline struct kw_requests_value *value_of(struct task_struct *task)
 {
     __u64 key = key_of(task, true);
+    __u64 overflow = KW_SCHED_KEY_OVERFLOW;
     struct kw_requests_value *value = bpf_map_lookup_elem(&requests, &key);
     struct kw_requests_value fresh = {};
 
     if (value != NULL)
         return value;
     (void)bpf_map_update_elem(&requests, &key, &fresh, BPF_NOEXIST);
-    return bpf_map_lookup_elem(&requests, &key);
+    value = bpf_map_lookup_elem(&requests, &key);
+    return value != NULL ? value : bpf_map_lookup_elem(&requests, &overflow);
 }
 
 SEC("tp_btf/sock_send_length")
@@ -362,7 +376,7 @@ int sent(__u64 *ctx)
     }
     value = value_of(bpf_get_current_task_btf());
     if (value == NULL)
-        return 0; /* more serving cgroups than the map holds: not counted */
+        return 0; /* not reached: user space puts the overflow key in before it attaches */
     value->turns += 1 + (__u64)connection->held;
     add_class(value, class);
     if (statuses && connection->held > 0) {
@@ -391,9 +405,6 @@ struct {
     __type(key, struct listener);
     __type(value, __u8);
 } listeners SEC(".maps");
-
-#define TCP_ESTABLISHED 1
-#define TCP_LISTEN      10
 
 SEC("iter/task_file")
 int adopt(struct bpf_iter__task_file *ctx)

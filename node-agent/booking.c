@@ -35,6 +35,8 @@ struct agent_booking {
     uint64_t delta_ns[AGENT_PACKAGES_MAX];
     struct agent_counts counts[AGENT_PACKAGES_MAX];
     struct agent_served_list served;
+    uint64_t overflow_turns; /* of requests that have no workload, since the table was full */
+    uint32_t quality;        /* of requests that were booked before an end, and is not told yet */
     bool multiplexed;
     /* of the sample at hand, for the walk over the cgroups */
     uint64_t now_ns;
@@ -257,19 +259,35 @@ static void serve(struct agent_cell *cell, const struct agent_served *now)
     cell->served = *now;
 }
 
-int agent_booking_serve(struct agent_booking *booking)
+static uint32_t serve_all(struct agent_booking *booking)
 {
-    if (booking->conf.requests == NULL)
-        return 0;
+    uint32_t quality = 0;
     int rc = agent_requests_read(booking->conf.requests, &booking->served);
+
     for (size_t i = 0; rc == 0 && i < booking->served.n; i++) {
         const struct agent_served *now = &booking->served.rows[i];
+        if (now->key == AGENT_KEY_OVERFLOW) {
+            if (now->turns > booking->overflow_turns)
+                quality |= KW_QUALITY_BIT(KW_QUALITY_OVERFLOW);
+            booking->overflow_turns = now->turns;
+            continue;
+        }
         struct agent_cell *cell = agent_cells_find(booking->cells, now->key);
         /* those of a cgroup that is not known yet wait; the system's are nobody's */
         if (cell != NULL && cell->workload != NULL && now->turns != cell->served.turns)
             serve(cell, now);
     }
-    return rc;
+    return quality;
+}
+
+uint32_t agent_booking_serve(struct agent_booking *booking)
+{
+    uint32_t quality = booking->quality;
+
+    if (booking->conf.requests != NULL)
+        quality |= serve_all(booking);
+    booking->quality = 0;
+    return quality;
 }
 
 /** Lets go of what ended; its time is booked. */
@@ -277,7 +295,7 @@ static void forget_ended(struct agent_booking *booking)
 {
     if (booking->n_forget == 0)
         return;
-    (void)agent_booking_serve(booking);
+    booking->quality = agent_booking_serve(booking);
     booking->conf.accounting->forget(booking->conf.accounting_self, booking->forget,
                                      booking->n_forget);
     agent_requests_forget(booking->conf.requests, booking->forget, booking->n_forget);

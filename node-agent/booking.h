@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/quality.h"
 #include "node-agent/accounting.h"
 #include "node-agent/cgroups.h"
 #include "node-agent/ledger.h"
@@ -46,5 +47,7 @@ int agent_booking_take(struct agent_booking *booking, const struct agent_usage *
 /** Whether hardware counters of the last reading shared their PMU with others. */
 bool agent_booking_multiplexed(const struct agent_booking *booking);
 
-/** Books the requests that were answered since the last call. @return 0 or -errno. */
-int agent_booking_serve(struct agent_booking *booking);
+/** Books the requests that were answered since the last call; what cannot be read now is booked
+ * next time. @return KW_QUALITY_BITs: whether some are of cgroups for which the table had no room;
+ * these are nobody's. */
+uint32_t agent_booking_serve(struct agent_booking *booking);

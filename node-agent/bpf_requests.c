@@ -3,7 +3,9 @@
  * The user side of bpf/requests.bpf.c. The programs hang on links of this process, so that nothing
  * of them outlives it. Connections that were open before are found by an iterator over all open
  * files, read twice: once for the ports at which somebody listens, once for what is connected to
- * them. It needs no privilege that loading did not.
+ * them. It needs no privilege that loading did not. The kernel shows it the processes of the
+ * agent's own PID name space: in a container without the host's, connections that are older than
+ * the agent are not counted.
  */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -29,6 +31,8 @@ _Static_assert(KW_REQUESTS_CLASSES == AGENT_REQUESTS_CLASSES, "both sides count 
 #define LOG_BYTES 65536
 #define BATCH     128
 #define ROWS_MIN  64
+/* Cgroups that serve: more than a node has pods; entries are allocated when they are used. */
+#define CGROUPS   16384
 
 struct agent_requests {
     struct requests_bpf *skel;
@@ -93,6 +97,9 @@ static int load(struct agent_requests *requests, const struct agent_requests_con
     requests->skel->rodata->v2_root_id = root_id(mounts->paths[AGENT_HIERARCHY_V2]);
     requests->skel->rodata->v1_root_id = root_id(mounts->paths[AGENT_HIERARCHY_CPUACCT]);
     requests->skel->rodata->statuses = conf->statuses;
+    /* and the overflow key */
+    (void)bpf_map__set_max_entries(requests->skel->maps.requests,
+                                   (conf->max_cgroups != 0 ? conf->max_cgroups : CGROUPS) + 1);
     int r = requests_bpf__load(requests->skel);
     if (r < 0 && r != -EPERM && !has_tracepoints())
         return kw_err_set(err, r,
@@ -119,27 +126,37 @@ static int run_iterator(const struct bpf_link *link)
     return n < 0 ? -errno : 0;
 }
 
-static int attach(struct agent_requests *requests, const struct agent_cgroup_mounts *mounts,
-                  const struct agent_requests_conf *conf, struct kw_err *err)
+/* What the programs need to find before they run. */
+static int prepare(struct agent_requests *requests)
 {
-    const char *root = mounts->paths[AGENT_HIERARCHY_V2];
-    kw_cleanup_close int cgroup =
-        root[0] != '\0' ? open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    LIBBPF_OPTS(bpf_test_run_opts, opts);
+    uint64_t overflow = KW_SCHED_KEY_OVERFLOW;
 
-    if (cgroup < 0)
-        return kw_err_set(err, -ENOENT, "no v2 cgroup hierarchy is mounted; mount cgroup2");
-    requests->links[0] = bpf_program__attach_cgroup(requests->skel->progs.established, cgroup);
-    if (requests->links[0] == NULL)
-        return agent_bpf_why(err, errno > 0 ? -errno : -EINVAL,
-                             "attaching to the root of the v2 hierarchy", conf->procfs_root, NULL);
-    requests->links[1] = bpf_program__attach(requests->skel->progs.received);
-    requests->links[2] =
-        requests->links[1] == NULL ? NULL : bpf_program__attach(requests->skel->progs.sent);
-    if (requests->links[2] == NULL)
-        return agent_bpf_why(err, errno > 0 ? -errno : -EINVAL, "attaching to sockets",
-                             conf->procfs_root, NULL);
+    memset(requests->values, 0, requests->n_cpus * sizeof(*requests->values));
+    if (bpf_map_update_elem(requests->map_fd, &overflow, requests->values, BPF_ANY) < 0)
+        return -errno;
+    int r = bpf_prog_test_run_opts(bpf_program__fd(requests->skel->progs.find_node_network), &opts);
+    return r < 0 ? r : 0;
+}
+
+static int attach(struct agent_requests *requests, const struct agent_requests_conf *conf,
+                  struct kw_err *err)
+{
+    const struct bpf_program *programs[] = {requests->skel->progs.established,
+                                            requests->skel->progs.received,
+                                            requests->skel->progs.sent};
+    int r = prepare(requests);
+
+    if (r < 0)
+        return agent_bpf_why(err, r, "preparing the BPF programs", conf->procfs_root, NULL);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(programs); i++) {
+        requests->links[i] = bpf_program__attach(programs[i]);
+        if (requests->links[i] == NULL)
+            return agent_bpf_why(err, errno > 0 ? -errno : -EINVAL, "attaching to sockets",
+                                 conf->procfs_root, NULL);
+    }
     struct bpf_link *iterator = bpf_program__attach_iter(requests->skel->progs.adopt, NULL);
-    int r = iterator == NULL ? -errno : run_iterator(iterator);
+    r = iterator == NULL ? -errno : run_iterator(iterator);
     if (r == 0)
         r = run_iterator(iterator);
     bpf_link__destroy(iterator);
@@ -166,7 +183,7 @@ int agent_requests_open(const struct agent_requests_conf *conf, struct agent_req
     (void)agent_cgroup_mounts_read(conf->sysfs_root, conf->procfs_root, mounts);
     int r = load(requests, conf, mounts, err);
     if (r == 0 && requests->skel != NULL) /* there after a load; clang-tidy cannot see it */
-        r = attach(requests, mounts, conf, err);
+        r = attach(requests, conf, err);
     if (r < 0)
         return r;
     *ret = KW_TAKE_PTR(requests);
@@ -220,6 +237,8 @@ int agent_requests_read(struct agent_requests *requests, struct agent_served_lis
 
 void agent_requests_forget(struct agent_requests *requests, const uint64_t *keys, size_t n)
 {
-    for (size_t i = 0; requests != NULL && i < n; i++)
-        (void)bpf_map_delete_elem(requests->map_fd, &keys[i]);
+    for (size_t i = 0; requests != NULL && i < n; i++) {
+        if (keys[i] != AGENT_KEY_OVERFLOW)
+            (void)bpf_map_delete_elem(requests->map_fd, &keys[i]);
+    }
 }

@@ -16,6 +16,13 @@ void agent_period_add(struct agent_period *period, const struct agent_period_win
         period->quality_windows[q] += (window->quality >> q) & 1;
 }
 
+void agent_period_flag(struct agent_period *period, uint32_t quality)
+{
+    const struct agent_period_window window = {.quality = quality & ~period->quality};
+
+    agent_period_add(period, &window);
+}
+
 void agent_period_next(struct agent_period *period)
 {
     period->interval_ns = 0;

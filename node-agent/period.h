@@ -40,6 +40,10 @@ struct agent_period_window {
 /** Adds a window, its slots apart. */
 void agent_period_add(struct agent_period *period, const struct agent_period_window *window);
 
+/** What was wrong in the period beside its windows: counts as one of them. @param quality
+ * KW_QUALITY_BITs. */
+void agent_period_flag(struct agent_period *period, uint32_t quality);
+
 /** Starts the next period; what is counted since the epoch began goes on. */
 void agent_period_next(struct agent_period *period);
 

@@ -23,7 +23,8 @@
 
 /** Cumulative, of one cgroup. */
 struct agent_served {
-    uint64_t key; /**< as in node-agent/accounting.h */
+    uint64_t key; /**< as in node-agent/accounting.h; AGENT_KEY_OVERFLOW: of those that did not
+                     fit */
     uint64_t turns;
     uint64_t
         classes[AGENT_REQUESTS_CLASSES]; /**< where statuses are read, and of HTTP/1 in clear */
@@ -38,13 +39,15 @@ struct agent_served_list {
 struct agent_requests_conf {
     const char *sysfs_root; /**< where fs/cgroup is looked for */
     const char *procfs_root;
-    bool statuses; /**< read the HTTP/1 status of each answer */
+    bool statuses;        /**< read the HTTP/1 status of each answer */
+    unsigned max_cgroups; /**< that serve and are kept apart; 0: 16384 */
 };
 
 struct agent_requests;
 
-/** Attaches to the root of the v2 hierarchy and takes over connections that are open. Detached by
- * the kernel when the process ends, however it does. @return 0; -errno with the cause in `err`. */
+/** Attaches to the sockets' tracepoints and takes over connections that are open. Detached by the
+ * kernel when the process ends, however it does. Needs CAP_BPF and CAP_PERFMON. @return 0; -errno
+ * with the cause in `err`. */
 int agent_requests_open(const struct agent_requests_conf *conf, struct agent_requests **ret,
                         struct kw_err *err);
 

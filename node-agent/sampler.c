@@ -460,7 +460,7 @@ int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **re
         agent_working_sets_read(sampler->ledger, conf->cgroups, &sampler->memory_cursor,
                                 sampler->last_ns, sampler->period.interval_ns);
     name_workloads(sampler, sampler->last_ns);
-    (void)agent_booking_serve(sampler->booking); /* what fails now is booked next time */
+    agent_period_flag(&sampler->period, agent_booking_serve(sampler->booking));
     int rc = agent_snapshot_take(sampler->pool, &snapshot);
     if (rc < 0)
         return rc;

@@ -85,15 +85,27 @@ uint64_t kwt_settled(const struct kwt_cgroup *cgroup, uint64_t expected)
     return turns;
 }
 
-void kwt_count_requests(bool statuses)
+static void count_requests(bool statuses, unsigned max_cgroups)
 {
-    struct agent_requests_conf conf = {
-        .sysfs_root = "/sys", .procfs_root = "/proc", .statuses = statuses};
+    struct agent_requests_conf conf = {.sysfs_root = "/sys",
+                                       .procfs_root = "/proc",
+                                       .statuses = statuses,
+                                       .max_cgroups = max_cgroups};
     struct kw_err err = {0};
 
     agent_requests_close(&kwt_requests);
     if (agent_requests_open(&conf, &kwt_requests, &err) < 0)
         fail_msg("%s", err.text);
+}
+
+void kwt_count_requests(bool statuses)
+{
+    count_requests(statuses, 0);
+}
+
+void kwt_count_requests_of(unsigned max_cgroups)
+{
+    count_requests(false, max_cgroups);
 }
 
 int kwt_requests_setup(void **state)

@@ -36,6 +36,9 @@ uint64_t kwt_settled(const struct kwt_cgroup *cgroup, uint64_t expected);
 /** Begins to count anew. */
 void kwt_count_requests(bool statuses);
 
+/** The same. @param max_cgroups that are kept apart; 0: as in the agent. */
+void kwt_count_requests_of(unsigned max_cgroups);
+
 /** Group set-up: ends the process with 77 and a SKIP line where something is missing. */
 int kwt_requests_setup(void **state);
 int kwt_requests_teardown(void **state);
