@@ -377,14 +377,15 @@ static __always_inline void stay(const enum occasion occasion)
 SEC("tp_btf/sched_switch")
 int switch_btf(__u64 *ctx)
 {
-    struct view prev = {.task = (void *)ctx[PREV_TASK], .direct = true};
-    struct view next = {.task = (void *)ctx[NEXT_TASK], .direct = true};
+    struct task_struct *prev = (void *)ctx[PREV_TASK];
+    struct task_struct *next = (void *)ctx[NEXT_TASK];
+    struct view leaves = {.task = prev, .direct = true}, comes = {.task = next, .direct = true};
 
     /* Threads of one container that follow each other: nothing to do, and nothing else to look at.
      * Idle tasks share the set of the root, but are not the system. */
-    if (prev.task->cgroups == next.task->cgroups && prev.task->pid != 0 && next.task->pid != 0)
+    if (prev->cgroups == next->cgroups && prev->pid != 0 && next->pid != 0)
         return 0;
-    enter(&prev, key_of(next.task, true), set_of(&next), AT_SWITCH);
+    enter(&leaves, key_of(next, true), set_of(&comes), AT_SWITCH);
     return 0;
 }
 
@@ -392,9 +393,9 @@ int switch_btf(__u64 *ctx)
 SEC("raw_tp/sched_switch")
 int switch_raw(__u64 *ctx)
 {
-    struct view prev = {.task = (void *)ctx[PREV_TASK]}, next = {.task = (void *)ctx[NEXT_TASK]};
+    struct view leaves = {.task = (void *)ctx[PREV_TASK]}, comes = {.task = (void *)ctx[NEXT_TASK]};
 
-    enter(&prev, key_of(next.task, false), set_of(&next), AT_SWITCH);
+    enter(&leaves, key_of(comes.task, false), set_of(&comes), AT_SWITCH);
     return 0;
 }
 

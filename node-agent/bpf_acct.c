@@ -392,8 +392,7 @@ static int attach(struct bpf_acct *acct, const struct agent_accounting_conf *con
     acct->link =
         bpf_program__attach(raw ? acct->skel->progs.switch_raw : acct->skel->progs.switch_btf);
     if (acct->link == NULL)
-        return agent_bpf_why(err, last_error(), "attaching to sched_switch", conf->procfs_root,
-                             NULL);
+        return agent_bpf_why(err, last_error(), "attaching sched_switch", conf->procfs_root, NULL);
     acct->moved_link = bpf_program__attach(acct->skel->progs.moved);
     attach_softirq(acct);
     r = flush(acct, true);
