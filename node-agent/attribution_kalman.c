@@ -30,33 +30,13 @@
 
 #include "common/cleanup.h"
 #include "node-agent/attribution.h"
-#include "node-agent/kalman_features.h"
-#include "node-agent/kalman_filter.h"
-#include "node-agent/kalman_parties.h"
+#include "node-agent/kalman_domain.h"
 #include "node-agent/topology.h"
 
 #define DOMAINS_MAX (2 * AGENT_PACKAGES_MAX)
 
-/* Order of the states; those of workloads follow. */
-enum { IDLE, CORE, THREAD, INSTRUCTION, MISS, WAKE, REST, FIRST };
-
 /* Coefficients that a workload's intensity scales. */
 #define SCALED AGENT_COEFFICIENTS
-
-/* What leaving the package's C-states costs, as a part of idle power. */
-#define WAKE_PART 0.4
-
-/* Prior standard deviations, as parts of the mean. */
-#define SELF   0.6  /* of a workload's intensity */
-#define KIN    0.25 /* of one whose owner is known */
-#define COEF   0.3  /* of a coefficient alone */
-#define COMMON 0.6  /* of all coefficients together */
-#define AWAKE  0.5
-#define IDLING 0.2
-#define BLIND  0.6 /* of idle power that no table gives */
-
-/* Idle that no table gives: this part of the first window's power. */
-#define IDLE_GUESS 0.3
 
 /* Variance gained in a second. */
 #define SELF_DRIFT (3e-3)
@@ -73,23 +53,8 @@ enum { IDLE, CORE, THREAD, INSTRUCTION, MISS, WAKE, REST, FIRST };
 #define SIGMA_SCALE_COUNTERS 0.5
 #define SIGMA_SCALE          1.0
 
-#define INTENSITY_MIN 0.05
-#define INTENSITY_MAX 100.0
-#define COEF_MIN      0.02
-#define COEF_MAX      50.0
-
 /* Windows beyond are not learnt from: the agent was stopped, and features say little. */
 #define WINDOW_MAX_S 60.0
-
-/* A workload without a state takes that of the smallest if it is so much larger. */
-#define EVICT_FACTOR 2.0
-#define SIZE_KEEP    0.9
-
-struct domain {
-    struct agent_filter *filter; /* NULL: not seen yet */
-    struct agent_parties *parties;
-    struct agent_owed owed;
-};
 
 /** What one workload has in the window at hand. */
 struct part {
@@ -102,11 +67,11 @@ struct part {
 
 struct kalman {
     size_t max_workloads;
-    struct domain domains[DOMAINS_MAX];
+    struct agent_kalman_domain domains[DOMAINS_MAX];
     struct part *parts; /* max_workloads */
     uint64_t *weights, *given, *scratch;
-    double slope[FIRST + AGENT_PARTIES_MAX];
-    double times[FIRST + AGENT_PARTIES_MAX];
+    double slope[AGENT_STATE_FIRST + AGENT_PARTIES_MAX];
+    double times[AGENT_STATE_FIRST + AGENT_PARTIES_MAX];
 };
 
 static void kalman_close(void **self)
@@ -115,10 +80,8 @@ static void kalman_close(void **self)
 
     if (kalman == NULL)
         return;
-    for (size_t i = 0; i < DOMAINS_MAX; i++) {
-        agent_filter_free(&kalman->domains[i].filter);
-        agent_parties_free(&kalman->domains[i].parties);
-    }
+    for (size_t i = 0; i < DOMAINS_MAX; i++)
+        agent_kalman_domain_free(&kalman->domains[i]);
     free(kalman->parts);
     free(kalman->weights);
     free(kalman->given);
@@ -147,104 +110,22 @@ static int kalman_open(size_t max_workloads, void **ret)
     return 0;
 }
 
+static void kalman_forget(void *self, uint64_t workload)
+{
+    struct kalman *kalman = self;
+
+    for (size_t i = 0; i < DOMAINS_MAX; i++)
+        agent_kalman_domain_forget(&kalman->domains[i], workload);
+}
+
 static double square(double x)
 {
     return x * x;
 }
 
-/** States that every domain has, at their priors. */
-static void add_common(struct agent_filter *filter, const struct agent_window *window)
-{
-    double idle_w = (double)window->idle_prior_mw / 1000;
-    double idle_sigma = IDLING * idle_w;
-
-    if (window->idle_prior_mw == 0) {
-        idle_w = IDLE_GUESS * (double)window->measured_uj * 1e3 / (double)window->interval_ns;
-        idle_sigma = BLIND * idle_w;
-    }
-    (void)agent_filter_add(filter, idle_w, square(idle_sigma) + 0.01);
-    for (size_t j = CORE; j < CORE + SCALED; j++) {
-        (void)agent_filter_add(filter, 1, square(COEF) + square(COMMON));
-        for (size_t i = CORE; i < j; i++)
-            agent_filter_tie(filter, j, i, square(COMMON));
-    }
-    (void)agent_filter_add(filter, window->dram ? 0 : WAKE_PART * idle_w,
-                           window->dram ? 1e-12 : square(AWAKE * WAKE_PART * idle_w) + 0.01);
-    (void)agent_filter_add(filter, 1, square(SELF));
-}
-
-static int begin(struct domain *domain, const struct agent_window *window)
-{
-    if (domain->filter == NULL) {
-        kw_cleanup(agent_filter_free) struct agent_filter *filter = NULL;
-        int rc = agent_filter_new(FIRST + AGENT_PARTIES_MAX, &filter);
-        if (rc == 0)
-            rc = agent_parties_new(&domain->parties);
-        if (rc < 0)
-            return rc;
-        domain->filter = KW_TAKE_PTR(filter);
-    }
-    if (agent_filter_count(domain->filter) == 0)
-        add_common(domain->filter, window);
-    return 0;
-}
-
-/** Lets go of a workload's state; the last state takes its place. */
-static void drop(struct domain *domain, const struct agent_party *party)
-{
-    uint32_t state = party->state;
-    uint32_t last = (uint32_t)agent_filter_count(domain->filter) - 1;
-
-    agent_parties_note(domain->parties, party->kin, agent_filter_mean(domain->filter, state));
-    agent_parties_remove(domain->parties, party->workload - 1);
-    agent_filter_remove(domain->filter, state);
-    struct agent_party *moved = agent_parties_of_state(domain->parties, last);
-    if (moved != NULL)
-        agent_parties_move(domain->parties, moved, state);
-}
-
-static void kalman_forget(void *self, uint64_t workload)
-{
-    struct kalman *kalman = self;
-
-    for (size_t i = 0; i < DOMAINS_MAX; i++) {
-        struct domain *domain = &kalman->domains[i];
-        if (domain->filter == NULL)
-            continue;
-        struct agent_party *party = agent_parties_find(domain->parties, workload);
-        if (party != NULL)
-            drop(domain, party);
-    }
-}
-
-/** Gives a workload that has no state one: from its owner's last, else from the prior. Where there
- * is no room, only one that is much larger than the smallest takes that one's place. */
-static void settle(struct domain *domain, const struct agent_features *features, double size)
-{
-    double mean = 1, sigma = SELF;
-    uint32_t state = (uint32_t)agent_filter_count(domain->filter);
-
-    if (agent_parties_count(domain->parties) == AGENT_PARTIES_MAX) {
-        struct agent_party *smallest = agent_parties_smallest(domain->parties);
-        if (size < EVICT_FACTOR * smallest->size)
-            return;
-        drop(domain, smallest);
-        state--;
-    }
-    struct agent_party *party =
-        agent_parties_add(domain->parties, features->workload, features->kin, state);
-    if (party == NULL)
-        return; /* a number that no workload has */
-    party->size = size;
-    if (agent_parties_recall(domain->parties, features->kin, &mean))
-        sigma = KIN * mean;
-    /* there is room: the filter holds as many as there may be parties */
-    (void)agent_filter_add(domain->filter, mean, square(sigma));
-}
-
 /** Features and states of all workloads of the window. */
-static void take_in(struct kalman *kalman, struct domain *domain, const struct agent_window *window,
-                    size_t n)
+static void take_in(struct kalman *kalman, struct agent_kalman_domain *domain,
+                    const struct agent_window *window, size_t n)
 {
     double seconds = (double)window->interval_ns * 1e-9, threads_s = 0;
 
@@ -259,18 +140,14 @@ static void take_in(struct kalman *kalman, struct domain *domain, const struct a
         part->wake = threads_s > 0 ? awake_s * (double)features->cpu_ns * 1e-9 / threads_s : 0;
         part->scaled = 0;
         for (size_t j = 0; j < SCALED; j++)
-            part->scaled += agent_filter_mean(domain->filter, CORE + j) * part->f[j];
-        struct agent_party *party = agent_parties_find(domain->parties, features->workload);
-        if (party != NULL)
-            party->size = SIZE_KEEP * party->size + (1 - SIZE_KEEP) * part->scaled;
-        else if (features->cpu_ns > 0)
-            settle(domain, features, part->scaled);
+            part->scaled += agent_filter_mean(domain->filter, AGENT_STATE_CORE + j) * part->f[j];
+        agent_kalman_domain_meet(domain, features, part->scaled);
     }
     /* only now: settling one may move another's */
     for (size_t i = 0; i < n; i++) {
         const struct agent_party *party =
             agent_parties_find(domain->parties, window->features[i].workload);
-        kalman->parts[i].state = party != NULL ? party->state : REST;
+        kalman->parts[i].state = party != NULL ? party->state : AGENT_STATE_REST;
     }
 }
 
@@ -283,60 +160,61 @@ static double expect(struct kalman *kalman, const struct agent_filter *filter, s
         struct part *part = &kalman->parts[i];
         part->scaled = 0;
         for (size_t j = 0; j < SCALED; j++)
-            part->scaled += agent_filter_mean(filter, CORE + j) * part->f[j];
+            part->scaled += agent_filter_mean(filter, AGENT_STATE_CORE + j) * part->f[j];
         part->expected = agent_filter_mean(filter, part->state) * part->scaled +
-                         agent_filter_mean(filter, WAKE) * part->wake;
+                         agent_filter_mean(filter, AGENT_STATE_WAKE) * part->wake;
         all += part->expected;
     }
     return all;
 }
 
-/** Slopes of the expected active energy of workloads from..to by each state, added to `slope`. */
-static void add_slopes(const struct kalman *kalman, const struct agent_filter *filter, size_t from,
-                       size_t to, double *slope)
+/** Slopes of the expected active energy of all workloads by each state, added to `slope`. */
+static void add_slopes(const struct kalman *kalman, const struct agent_filter *filter, size_t n,
+                       double *slope)
 {
-    for (size_t i = from; i < to; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct part *part = &kalman->parts[i];
         double intensity = agent_filter_mean(filter, part->state);
         for (size_t j = 0; j < SCALED; j++)
-            slope[CORE + j] += intensity * part->f[j];
-        slope[WAKE] += part->wake;
+            slope[AGENT_STATE_CORE + j] += intensity * part->f[j];
+        slope[AGENT_STATE_WAKE] += part->wake;
         slope[part->state] += part->scaled;
     }
 }
 
 /** Brings the states nearer to what was measured. @return false where the filter lost its footing
  * to rounding. */
-static bool learn(struct kalman *kalman, struct domain *domain, const struct agent_window *window,
-                  size_t n)
+static bool learn(struct kalman *kalman, struct agent_kalman_domain *domain,
+                  const struct agent_window *window, size_t n)
 {
     struct agent_filter *filter = domain->filter;
     double seconds = (double)window->interval_ns * 1e-9;
     double measured = (double)window->measured_uj * 1e-6;
-    double idle_w = agent_filter_mean(filter, IDLE);
+    double idle_w = agent_filter_mean(filter, AGENT_STATE_IDLE);
     double active = expect(kalman, filter, n);
 
-    agent_filter_drift(filter, IDLE, IDLE_DRIFT * square(idle_w) * seconds, square(idle_w) + 0.01);
-    for (size_t j = CORE; j < CORE + SCALED; j++)
+    agent_filter_drift(filter, AGENT_STATE_IDLE, IDLE_DRIFT * square(idle_w) * seconds,
+                       square(idle_w) + 0.01);
+    for (size_t j = AGENT_STATE_CORE; j < AGENT_STATE_CORE + SCALED; j++)
         agent_filter_drift(filter, j, COEF_DRIFT * seconds, 1);
     for (size_t i = 0; i < n; i++) {
         if (kalman->parts[i].scaled > 0)
             agent_filter_drift(filter, kalman->parts[i].state, SELF_DRIFT * seconds,
-                               2 * square(SELF));
+                               2 * square(AGENT_INTENSITY_SIGMA));
     }
     memset(kalman->slope, 0, agent_filter_count(filter) * sizeof(double));
-    kalman->slope[IDLE] = seconds;
-    add_slopes(kalman, filter, 0, n, kalman->slope);
+    kalman->slope[AGENT_STATE_IDLE] = seconds;
+    add_slopes(kalman, filter, n, kalman->slope);
     double part = (window->has & AGENT_HAS_COUNTERS) != 0 ? NOISE_PART : NOISE_TIME;
     double noise = square(part * measured) + square(NOISE_W * seconds);
     if (agent_filter_update(filter, kalman->slope, measured - idle_w * seconds - active, noise) < 0)
         return false;
-    agent_filter_clamp(filter, IDLE, 0, 1e9);
-    agent_filter_clamp(filter, WAKE, 0, 1e9);
-    for (size_t j = CORE; j < CORE + SCALED; j++)
-        agent_filter_clamp(filter, j, COEF_MIN, COEF_MAX);
-    for (size_t i = REST; i < agent_filter_count(filter); i++)
-        agent_filter_clamp(filter, i, INTENSITY_MIN, INTENSITY_MAX);
+    agent_filter_clamp(filter, AGENT_STATE_IDLE, 0, 1e9);
+    agent_filter_clamp(filter, AGENT_STATE_WAKE, 0, 1e9);
+    for (size_t j = AGENT_STATE_CORE; j < AGENT_STATE_CORE + SCALED; j++)
+        agent_filter_clamp(filter, j, AGENT_COEF_MIN, AGENT_COEF_MAX);
+    for (size_t i = AGENT_STATE_REST; i < agent_filter_count(filter); i++)
+        agent_filter_clamp(filter, i, AGENT_INTENSITY_MIN, AGENT_INTENSITY_MAX);
     return true;
 }
 
@@ -351,10 +229,10 @@ static void own_variance(const struct kalman *kalman, const struct agent_filter 
     double slope[SCALED + 2];
 
     for (size_t j = 0; j < SCALED; j++) {
-        at[j] = CORE + j;
+        at[j] = AGENT_STATE_CORE + j;
         slope[j] = intensity * part->f[j];
     }
-    at[SCALED] = WAKE;
+    at[SCALED] = AGENT_STATE_WAKE;
     slope[SCALED] = part->wake;
     at[SCALED + 1] = part->state;
     slope[SCALED + 1] = part->scaled;
@@ -377,16 +255,16 @@ static void state_sigma(struct kalman *kalman, const struct agent_filter *filter
 {
     double seconds = (double)window->interval_ns * 1e-9;
     double measured = (double)window->measured_uj * 1e-6;
-    double active = fmax(measured - agent_filter_mean(filter, IDLE) * seconds, 0);
+    double active = fmax(measured - agent_filter_mean(filter, AGENT_STATE_IDLE) * seconds, 0);
     double scale = (window->has & AGENT_HAS_COUNTERS) != 0 ? SIGMA_SCALE_COUNTERS : SIGMA_SCALE;
     double variance_all = 0, idle_with_all = 0;
 
     memset(kalman->slope, 0, agent_filter_count(filter) * sizeof(double));
-    add_slopes(kalman, filter, 0, n, kalman->slope);
+    add_slopes(kalman, filter, n, kalman->slope);
     agent_filter_times(filter, kalman->slope, kalman->times);
     for (size_t i = 0; i < agent_filter_count(filter); i++)
         variance_all += kalman->slope[i] * kalman->times[i];
-    idle_with_all = kalman->times[IDLE];
+    idle_with_all = kalman->times[AGENT_STATE_IDLE];
     for (size_t i = 0; i < n && all > 0; i++) {
         const struct part *part = &kalman->parts[i];
         double share = part->expected / all, factor = active / all;
@@ -394,13 +272,15 @@ static void state_sigma(struct kalman *kalman, const struct agent_filter *filter
         own_variance(kalman, filter, i, kalman->times, &own, &with);
         for (size_t j = 0; j < SCALED; j++)
             idle_with += agent_filter_mean(filter, part->state) * part->f[j] *
-                         agent_filter_covariance(filter, IDLE, CORE + j);
-        idle_with += part->wake * agent_filter_covariance(filter, IDLE, WAKE) +
-                     part->scaled * agent_filter_covariance(filter, IDLE, part->state);
-        double variance = square(factor) * (own - 2 * share * with + square(share) * variance_all) -
-                          2 * factor * share * seconds * (idle_with - share * idle_with_all) +
-                          square(share) * (square(seconds) * agent_filter_variance(filter, IDLE) +
-                                           square(METER_PART * measured));
+                         agent_filter_covariance(filter, AGENT_STATE_IDLE, AGENT_STATE_CORE + j);
+        idle_with +=
+            part->wake * agent_filter_covariance(filter, AGENT_STATE_IDLE, AGENT_STATE_WAKE) +
+            part->scaled * agent_filter_covariance(filter, AGENT_STATE_IDLE, part->state);
+        double variance =
+            square(factor) * (own - 2 * share * with + square(share) * variance_all) -
+            2 * factor * share * seconds * (idle_with - share * idle_with_all) +
+            square(share) * (square(seconds) * agent_filter_variance(filter, AGENT_STATE_IDLE) +
+                             square(METER_PART * measured));
         double sigma_uj = scale * 1e6 * sqrt(fmax(variance, 0));
         /* no less than the resolution, no more than all there is */
         uint64_t whole_uj = (uint64_t)llround(fmin(fmax(sigma_uj, 1), 0x1p62));
@@ -411,11 +291,10 @@ static void state_sigma(struct kalman *kalman, const struct agent_filter *filter
 }
 
 /** Without a filter (no memory for it): by CPU time. */
-static size_t weigh_by_time(struct kalman *kalman, const struct agent_window *window, size_t n)
+static void weigh_by_time(struct kalman *kalman, const struct agent_window *window, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         kalman->weights[i] = window->features[i].cpu_ns;
-    return n;
 }
 
 static void weigh(struct kalman *kalman, size_t n, double all)
@@ -436,24 +315,24 @@ static void kalman_split(void *self, const struct agent_window *window, struct a
     struct kalman *kalman = self;
     struct agent_owed elsewhere = {0};
     size_t n = window->n < kalman->max_workloads ? window->n : kalman->max_workloads;
-    struct domain *domain = window->domain < DOMAINS_MAX ? &kalman->domains[window->domain] : NULL;
-    bool known = domain != NULL && window->interval_ns > 0 && begin(domain, window) == 0;
+    struct agent_kalman_domain *domain =
+        window->domain < DOMAINS_MAX ? &kalman->domains[window->domain] : NULL;
+    bool known =
+        domain != NULL && window->interval_ns > 0 && agent_kalman_domain_begin(domain, window) == 0;
     uint64_t idle_mw = window->idle_prior_mw;
     double all = 0;
 
     if (!known) {
-        (void)weigh_by_time(kalman, window, n);
+        weigh_by_time(kalman, window, n);
     } else {
         take_in(kalman, domain, window, n);
         if (can_learn(window, n) && !learn(kalman, domain, window, n)) {
-            agent_filter_reset(domain->filter);
-            agent_parties_clear(domain->parties);
-            add_common(domain->filter, window);
+            agent_kalman_domain_reset(domain, window);
             take_in(kalman, domain, window, n);
         }
         all = expect(kalman, domain->filter, n);
         weigh(kalman, n, all);
-        idle_mw = (uint64_t)llround(1000 * agent_filter_mean(domain->filter, IDLE));
+        idle_mw = (uint64_t)llround(1000 * agent_filter_mean(domain->filter, AGENT_STATE_IDLE));
     }
     uint64_t idle_uj = agent_pay_idle(domain != NULL ? &domain->owed : &elsewhere, idle_mw, window);
     agent_split_active(window, idle_uj, n, kalman->weights, kalman->given, kalman->scratch, ret);
@@ -462,7 +341,7 @@ static void kalman_split(void *self, const struct agent_window *window, struct a
     if (known) {
         state_sigma(kalman, domain->filter, window, n, all, ret);
         ret->idle_sigma_mw =
-            (uint64_t)llround(1000 * sqrt(agent_filter_variance(domain->filter, IDLE)));
+            (uint64_t)llround(1000 * sqrt(agent_filter_variance(domain->filter, AGENT_STATE_IDLE)));
     }
 }
 

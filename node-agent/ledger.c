@@ -21,6 +21,7 @@
 
 #include "common/cleanup.h"
 #include "node-agent/containers.h"
+#include "node-agent/kin.h"
 #include "node-agent/workload_index.h"
 
 /* Smoothing of the powers that people look at: a step is 63 % through after this time. */
@@ -153,6 +154,7 @@ static int add_workload(struct agent_ledger *ledger, const struct agent_identity
         free_workload(workload);
         return -ENOMEM;
     }
+    workload->kin = agent_kin_of(workload->label, NULL);
     workload->number = ledger->next_number++;
     ledger->workloads[ledger->n++] = workload;
     *ret = workload;
@@ -323,6 +325,7 @@ uint64_t agent_ledger_split(struct agent_ledger *ledger, const struct agent_attr
             ledger->features[n++] =
                 agent_counts_features(workload->window_counts, workload->window_ns,
                                       ledger->n_packages, energy->package, workload->number);
+            ledger->features[n - 1].kin = workload->kin;
         }
     }
     struct agent_window window = {

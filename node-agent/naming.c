@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "node-agent/kin.h"
 
 /* 1 + 2 + ... + 64 s: as long as a kubelet may take to report a status, and some. */
 #define ASKS_MAX       7
@@ -55,6 +56,7 @@ static bool take_names(struct agent_workload *workload, const struct agent_pod_e
                                   .owner_name = pod->owner.name,
                                   .labels = pod->labels},
             &failed);
+    workload->kin = agent_kin_of(workload->label, workload->names);
     for (size_t i = 0; i < workload->n_containers; i++) {
         struct agent_container *container = &workload->containers[i];
         const struct kw_pod_container *known = container_of(pod, container->label->id);

@@ -59,8 +59,8 @@ NUMBERS_LIVE_HERE = "common/num.c"
 PURE = [
     "node-agent/apportion.c", "node-agent/attribution_ratio.c", "node-agent/counter.c", "node-agent/curve.c",
     "node-agent/counts.c", "node-agent/doubt.c", "node-agent/integrator.c", "node-agent/msr_rapl.c",
-    "node-agent/identity.c", "node-agent/idle_policy.c", "node-agent/idle_prior.c", "node-agent/identity_machine.c", "node-agent/ledger.c", "node-agent/pace.c",
-    "node-agent/period.c",
+    "node-agent/identity.c", "node-agent/identity_machine.c", "node-agent/idle_policy.c", "node-agent/idle_prior.c",
+    "node-agent/kalman_domain.c", "node-agent/kin.c", "node-agent/ledger.c", "node-agent/pace.c", "node-agent/period.c",
     "extender/hull.c", "extender/protocol.c", "extender/score.c",
     "vpa-recommender/estimator.c", "vpa-recommender/feed.c", "vpa-recommender/histogram.c",
     "vpa-recommender/memory_peaks.c",

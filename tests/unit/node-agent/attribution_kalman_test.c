@@ -155,6 +155,36 @@ static void test_owner_is_remembered(void **state)
     assert_true(shares[2].active_uj > 2 * shares[1].active_uj);
 }
 
+/** So does one of which the owner becomes known after its first windows, while the last one runs.
+ */
+static void test_owner_is_told_late(void **state)
+{
+    struct agent_features features[4] = {
+        {.workload = 0}, {.workload = 1}, {.workload = 2, .kin = 9}, {.workload = 3}};
+
+    (void)state;
+    for (unsigned k = 0; k < 2000; k++) {
+        features[1].cpu_ns = below(2) * (WINDOW_NS / 2 + below(WINDOW_NS / 2));
+        features[2].cpu_ns = below(2) * (WINDOW_NS / 2 + below(WINDOW_NS / 2));
+        (void)split((struct agent_window){.measured_uj = 2000000 + features[1].cpu_ns / 250 +
+                                                         features[2].cpu_ns * 3 / 250,
+                                          .idle_prior_mw = 20000,
+                                          .n = 3,
+                                          .features = features});
+    }
+    for (size_t i = 1; i < 4; i++)
+        features[i].cpu_ns = WINDOW_NS;
+    for (unsigned k = 0; k < 2; k++) {
+        (void)split((struct agent_window){.measured_uj = 2000000 + 400000 + 2 * 1200000,
+                                          .idle_prior_mw = 20000,
+                                          .n = 4,
+                                          .features = features});
+        features[3].kin = 9;
+    }
+    assert_true(shares[3].active_uj > 2 * shares[1].active_uj);
+    assert_true(shares[3].active_uj * 10 > shares[2].active_uj * 8);
+}
+
 /** More workloads than states: conserved, and the large ones have states of their own. */
 static void test_crowd(void **state)
 {
@@ -227,6 +257,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_simulated_node_without_counters, setup, teardown),
         cmocka_unit_test_setup_teardown(test_idle_wrong_by_a_fifth, setup, teardown),
         cmocka_unit_test_setup_teardown(test_owner_is_remembered, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_owner_is_told_late, setup, teardown),
         cmocka_unit_test_setup_teardown(test_crowd, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dram_idle_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(test_steps, setup, teardown),
