@@ -101,20 +101,48 @@ int agent_containers_add(struct agent_workload *workload, const struct agent_ide
     return 0;
 }
 
-void agent_containers_share(struct agent_workload *workload)
+void agent_containers_smooth(double *mw, uint64_t gained_uj, uint64_t interval_ns, double keep)
 {
-    uint64_t weights[CONTAINERS_MAX + 1], given[CONTAINERS_MAX + 1], scratch[CONTAINERS_MAX + 1];
-    uint64_t gained_uj = workload->window_cpu_uj + workload->window_dram_uj;
+    double now_mw = (double)gained_uj * 1e6 / (double)interval_ns;
+
+    *mw = *mw * keep + now_mw * (1.0 - keep);
+}
+
+/* What each container gets of an energy. @param given one place more than there are containers. */
+static void divide(const struct agent_workload *workload, uint64_t uj, uint64_t *given)
+{
+    uint64_t weights[CONTAINERS_MAX + 1], scratch[CONTAINERS_MAX + 1];
     size_t n = workload->n_containers;
 
-    if (n == 0 || gained_uj == 0)
+    memset(given, 0, (n + 1) * sizeof(*given));
+    if (uj == 0)
         return;
     for (size_t i = 0; i < n; i++)
         weights[i] = workload->containers[i].window_ns;
     weights[n] = workload->window_own_ns;
-    (void)agent_apportion(gained_uj, weights, n + 1, given, scratch);
-    for (size_t i = 0; i < n; i++)
-        workload->containers[i].active_uj += given[i];
+    (void)agent_apportion(uj, weights, n + 1, given, scratch);
+}
+
+void agent_containers_share(struct agent_workload *workload, uint64_t interval_ns, double keep)
+{
+    uint64_t cpu_uj[CONTAINERS_MAX + 1], dram_uj[CONTAINERS_MAX + 1];
+
+    if (workload->n_containers == 0)
+        return;
+    divide(workload, workload->window_cpu_uj, cpu_uj);
+    divide(workload, workload->window_dram_uj, dram_uj);
+    for (size_t i = 0; i < workload->n_containers; i++) {
+        struct agent_container *container = &workload->containers[i];
+        container->active_uj += cpu_uj[i] + dram_uj[i];
+        container->dram_uj += dram_uj[i];
+        if (container->cgroups == 0) {
+            container->cpu_mw = 0;
+            container->dram_mw = 0;
+        } else if (interval_ns > 0) {
+            agent_containers_smooth(&container->cpu_mw, cpu_uj[i], interval_ns, keep);
+            agent_containers_smooth(&container->dram_mw, dram_uj[i], interval_ns, keep);
+        }
+    }
 }
 
 void agent_containers_expire(struct agent_workload *workload, uint64_t now_ns)

@@ -19,6 +19,7 @@ struct agent_exporter {
     const struct agent_topology *topology;
     struct kw_snapshot *snapshots;
     const struct agent_publisher *publisher;
+    bool containers;
     struct kw_log *log;
     uint64_t interval_ns;
     atomic_uint_fast64_t beat_ns;
@@ -35,7 +36,8 @@ static void handle_metrics(void *user, const struct kw_http_request *request,
                            struct kw_http_response *response)
 {
     struct agent_exporter *exporter = user;
-    struct agent_metrics_input input = {.info = exporter->info, .topology = exporter->topology};
+    struct agent_metrics_input input = {
+        .info = exporter->info, .topology = exporter->topology, .containers = exporter->containers};
     enum kw_metrics_format format = kw_metrics_negotiate(request->accept);
     size_t slot = 0;
 
@@ -125,6 +127,7 @@ int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_ex
     exporter->topology = conf->topology;
     exporter->snapshots = conf->snapshots;
     exporter->publisher = conf->publisher;
+    exporter->containers = conf->containers;
     exporter->log = conf->log;
     exporter->interval_ns = conf->interval_ns;
     atomic_init(&exporter->beat_ns, kw_now_ns());

@@ -29,6 +29,7 @@ struct agent_exporter_conf {
     struct kw_snapshot *snapshots;         /**< of struct agent_snapshot; borrowed */
     uint64_t interval_ns;
     const struct agent_publisher *publisher; /**< NULL: no Redis */
+    bool containers;                         /**< /metrics lists those of pods, too */
     struct kw_log *log;
 };
 

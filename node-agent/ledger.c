@@ -346,13 +346,6 @@ uint64_t agent_ledger_split(struct agent_ledger *ledger, const struct agent_attr
     return split.idle_mw;
 }
 
-static void smooth(double *mw, uint64_t gained_uj, uint64_t interval_ns, double keep)
-{
-    double now_mw = (double)gained_uj * 1e6 / (double)interval_ns;
-
-    *mw = *mw * keep + now_mw * (1.0 - keep);
-}
-
 /** How long an ended workload is listed: a storm of pods must leave room for the next ones, whose
  * energy would go to the system otherwise. */
 static uint64_t stay_of(size_t n)
@@ -382,17 +375,18 @@ void agent_ledger_end(struct agent_ledger *ledger, uint64_t now_ns, uint64_t int
 
     for (size_t i = 0; i < ledger->n; i++) {
         struct agent_workload *workload = ledger->workloads[i];
-        agent_containers_share(workload);
+        /* a plain mean until there is more history than the average remembers */
+        double mean_keep = (double)workload->watched_ns /
+                           (double)(workload->watched_ns + (interval_ns > 0 ? interval_ns : 1));
+        double keep = fmin(ewma_keep, mean_keep);
+        agent_containers_share(workload, interval_ns, keep);
         if (workload->cgroups == 0) {
             workload->cpu_mw = 0;
             workload->dram_mw = 0;
         } else if (interval_ns > 0) {
-            /* a plain mean until there is more history than the average remembers */
-            double mean_keep =
-                (double)workload->watched_ns / (double)(workload->watched_ns + interval_ns);
-            double keep = fmin(ewma_keep, mean_keep);
-            smooth(&workload->cpu_mw, workload->window_cpu_uj, interval_ns, keep);
-            smooth(&workload->dram_mw, workload->window_dram_uj, interval_ns, keep);
+            agent_containers_smooth(&workload->cpu_mw, workload->window_cpu_uj, interval_ns, keep);
+            agent_containers_smooth(&workload->dram_mw, workload->window_dram_uj, interval_ns,
+                                    keep);
             workload->watched_ns += interval_ns;
         }
         if (workload->cgroups == 0 && now_ns - workload->ended_ns >= stay_ns) {

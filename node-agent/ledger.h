@@ -35,7 +35,9 @@ struct agent_container {
     unsigned cgroups;          /**< that exist; 0: ended */
     uint64_t ended_ns;         /**< CLOCK_MONOTONIC */
     uint64_t cpu_ns;
-    uint64_t active_uj;
+    uint64_t active_uj;     /**< of all domains */
+    uint64_t dram_uj;       /**< the part of it of DRAM domains */
+    double cpu_mw, dram_mw; /**< EWMA of active power, as the workload's */
     uint64_t memory_bytes;
     uint64_t requests;  /**< answered since the epoch began, in AGENT_REQUESTS_UNIT */
     uint64_t window_ns; /**< CPU time in the present window */

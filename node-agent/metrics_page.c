@@ -4,8 +4,9 @@
  * rounds would go backwards one day.
  *
  * Series per workload: joules and watts per zone (package, and dram where there is a meter for it),
- * CPU seconds, memory. Containers of pods and processes have none; a container that is no part of a
- * pod is a workload of its own. `zone` is "package" or "dram" as in Kepler; packages are told apart
+ * CPU seconds, memory. Processes have none. A container that is no part of a pod is a workload of
+ * its own; those of pods are in the same families where the operator wants them, since they double
+ * the page. `zone` is "package" or "dram" as in Kepler; packages are told apart
  * by `path`, so that a sum by zone is the node's. Zones are disjoint here (Kepler's core and uncore
  * lie inside its package): they may be added.
  */
@@ -148,7 +149,8 @@ static const struct workload_families workload_families[KW_WORKLOAD__MAX] = {
 };
 
 /** Labels that tell a workload apart, as Kepler names them where it has the kind. */
-static void put_workload(struct agent_labels *labels, const struct agent_row *row)
+static void put_workload(struct agent_labels *labels, const struct agent_row *row,
+                         const char *pod_id)
 {
     const struct agent_label *label = row->label;
 
@@ -163,7 +165,7 @@ static void put_workload(struct agent_labels *labels, const struct agent_row *ro
         agent_labels_put(labels, "container_name",
                          row->names != NULL ? row->names->name : label->name);
         agent_labels_put(labels, "runtime", label->runtime);
-        agent_labels_put(labels, "pod_id", "");
+        agent_labels_put(labels, "pod_id", pod_id);
         break;
     case KW_WORKLOAD_VM:
         agent_labels_put(labels, "vm_id", label->id);
@@ -183,12 +185,13 @@ static void put_workload(struct agent_labels *labels, const struct agent_row *ro
 enum workload_figure { WORKLOAD_JOULES, WORKLOAD_WATTS, WORKLOAD_SECONDS, WORKLOAD_MEMORY };
 
 static void write_workload(struct kw_metrics_page *page, const struct agent_metrics_input *input,
-                           const struct agent_row *row, enum workload_figure figure, bool has_dram)
+                           const struct agent_row *row, const char *pod_id,
+                           enum workload_figure figure, bool has_dram)
 {
     for (unsigned zone = 0; zone < (has_dram ? 2U : 1U); zone++) {
         struct agent_labels labels = {0};
         bool zoned = figure == WORKLOAD_JOULES || figure == WORKLOAD_WATTS;
-        put_workload(&labels, row);
+        put_workload(&labels, row, pod_id);
         if (zoned)
             agent_labels_put(&labels, "zone", zone_names[zone]);
         const struct kw_label *items = agent_labels_seal(&labels, input);
@@ -204,6 +207,29 @@ static void write_workload(struct kw_metrics_page *page, const struct agent_metr
         }
         if (!zoned)
             return;
+    }
+}
+
+/** Those of a pod, as if each were a workload. */
+static void write_containers(struct kw_metrics_page *page, const struct agent_metrics_input *input,
+                             const struct agent_row *pod, enum workload_figure figure,
+                             bool has_dram)
+{
+    for (size_t i = 0; i < pod->n_containers; i++) {
+        const struct agent_container_row *container =
+            &input->snapshot->containers[pod->first_container + i];
+        struct agent_row row = {
+            .label = container->label,
+            .names = container->names,
+            .ended_unix_ms = container->ended ? 1 : 0,
+            .cpu_ns = container->cpu_ns,
+            .cpu_uj = container->active_uj - container->dram_uj,
+            .dram_uj = container->dram_uj,
+            .cpu_mw = container->cpu_mw,
+            .dram_mw = container->dram_mw,
+            .memory_bytes = container->memory_bytes,
+        };
+        write_workload(page, input, &row, pod->label->id, figure, has_dram);
     }
 }
 
@@ -223,13 +249,17 @@ static void write_workloads(struct kw_metrics_page *page, const struct agent_met
 
     for (size_t i = 0; i < input->snapshot->n_rows; i++) {
         const struct agent_row *row = &input->snapshot->rows[i];
-        if (row->label->kind != kind)
+        bool containers = kind == KW_WORKLOAD_CONTAINER && input->containers;
+        if (row->label->kind != kind && !(containers && row->n_containers > 0))
             continue;
         if (!started)
             kw_metrics_family(page, name_of[figure], counter ? KW_METRIC_COUNTER : KW_METRIC_GAUGE,
                               helps[figure]);
         started = true;
-        write_workload(page, input, row, figure, has_dram);
+        if (row->label->kind == kind)
+            write_workload(page, input, row, "", figure, has_dram);
+        else
+            write_containers(page, input, row, figure, has_dram);
     }
 }
 

@@ -12,6 +12,7 @@ struct agent_metrics_input {
     const struct agent_snapshot *snapshot; /**< NULL: nothing sampled yet */
     const struct kw_node_info *info;
     const struct agent_topology *topology; /**< NULL: the CPUs are not listed */
+    bool containers;                       /**< those of pods, too */
     bool has_redis;
     uint64_t batches_written, batches_failed;
 };

@@ -94,8 +94,12 @@ static void copy_containers(struct agent_snapshot *snapshot, const struct agent_
         snapshot->containers[snapshot->n_containers++] = (struct agent_container_row){
             .label = agent_label_ref(container->label),
             .names = agent_names_ref(container->names),
+            .ended = container->cgroups == 0,
             .cpu_ns = container->cpu_ns,
             .active_uj = container->active_uj,
+            .dram_uj = container->dram_uj,
+            .cpu_mw = (uint64_t)llround(container->cpu_mw),
+            .dram_mw = (uint64_t)llround(container->dram_mw),
             .memory_bytes = container->memory_bytes,
             .requests = container->requests,
         };

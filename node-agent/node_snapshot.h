@@ -21,7 +21,9 @@
 struct agent_container_row {
     struct agent_label *label;
     struct agent_names *names; /**< NULL: unknown */
-    uint64_t cpu_ns, active_uj, memory_bytes, requests;
+    bool ended;
+    uint64_t cpu_ns, active_uj, dram_uj, memory_bytes, requests;
+    uint64_t cpu_mw, dram_mw;
 };
 
 struct agent_row {

@@ -116,7 +116,13 @@ static const struct kw_conf_option options[] = {
         KW_HTTP_LISTEN_ROW(
             struct agent_options, listen, "Publishing", "KWATT_LISTEN", ":9891",
             "where /metrics, /healthz, /readyz and /v1/pods are: " KW_HTTP_LISTEN_FORMS
-            ";\nempty: nowhere") KW_HTTP_TLS_ROWS(struct agent_options, tls, "Publishing")
+            ";\nempty: nowhere") KW_HTTP_TLS_ROWS(struct agent_options, tls, "Publishing"){
+            "metrics-containers", "KWATT_METRICS_CONTAINERS", "metricsContainers", KW_CONF_BOOL,
+            AT(metrics_containers), "false", 0, 0, NULL, NULL,
+            "list the containers of pods in /metrics, too: joules and watts per zone, CPU seconds "
+            "and\n"
+            "memory of each, with the id of its pod",
+            "Publishing"},
     /* the program itself */
     KW_CONFINE_ROW(struct agent_options, seccomp, "Program") KW_LOG_ROW(struct agent_options,
                                                                         log_level, "Program"){

@@ -36,6 +36,7 @@ struct agent_options {
     char *pod_labels;             /**< keys, separated by commas */
     struct kw_redis_access redis; /**< url NULL: no Redis */
     char *listen;                 /**< "": no HTTP */
+    bool metrics_containers;      /**< /metrics lists the containers of pods */
     struct kw_http_tls_files tls;
     bool seccomp;
     unsigned log_level; /**< enum kw_log_level */

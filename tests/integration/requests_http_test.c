@@ -122,7 +122,7 @@ static void ask(int fd, const char *request, char text[256])
 }
 
 /* wrk counts by time: so often, or until the server has answered so many. */
-#define RUNS_MAX     5
+#define RUNS_MAX     3
 #define ANSWERED_MIN 100000
 #define CONNECTIONS  20
 

@@ -134,10 +134,14 @@ static void test_containers(void **state)
     use(pod, c2, 0, 200);
     use(pod, NULL, 100, 0);
     split(0, false, 4000, 0, true);
+    split(1, true, 400, 0, true);
     agent_ledger_end(ledger, S, S, NULL, NULL);
     assert_int_equal(pod->cpu_uj, 4000);
-    assert_int_equal(pod->containers[0].active_uj, 1000);
-    assert_int_equal(pod->containers[1].active_uj, 2000);
+    assert_int_equal(pod->containers[0].active_uj, 1100);
+    assert_int_equal(pod->containers[1].active_uj, 2200);
+    assert_int_equal(pod->containers[1].dram_uj, 200);
+    assert_true(pod->containers[1].cpu_mw == 2.0); /* 2000 microjoules in a second */
+    assert_true(pod->containers[1].dram_mw == 0.2);
     assert_int_equal(pod->containers[1].cpu_ns, 200);
     assert_conserved();
     agent_label_unref(&c1);

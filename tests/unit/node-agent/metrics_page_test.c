@@ -128,6 +128,38 @@ static void test_kinds(void **state)
     assert_null(strstr(page.data, "kepler_vm_cpu"));
 }
 
+/* Containers of pods are listed where that is asked for; the one that is a workload of its own is
+ * listed once. */
+static void test_containers(void **state)
+{
+    struct agent_metrics_input input = {
+        .snapshot = snapshot, .info = &kwt_snapshot_info, .topology = &topology};
+    static const char of_pod[] = "kepler_container_cpu_joules_total{container_id=\"bbb\"";
+    static const char own[] = "\nkepler_container_cpu_seconds_total{container_id=\"c0ffee\"";
+
+    (void)state;
+    snapshot->containers[1].active_uj = 3000005;
+    snapshot->containers[1].dram_uj = 5;
+    snapshot->containers[1].cpu_mw = 750;
+    write_page(KW_METRICS_TEXT, true);
+    assert_null(strstr(page.data, of_pod));
+    input.containers = true;
+    kw_buf_reset(&page);
+    assert_int_equal(agent_metrics_write(&input, KW_METRICS_OPENMETRICS, &page), 0);
+#define BBB                                                                               \
+    "container_id=\"bbb\",container_name=\"\",runtime=\"containerd\",pod_id=\"pod-uid\"," \
+    "state=\"running\""
+    assert_line("kepler_container_cpu_joules_total{" BBB
+                ",zone=\"package\",node_name=\"node-1\"} 3.000000");
+    assert_line("kepler_container_cpu_joules_total{" BBB
+                ",zone=\"dram\",node_name=\"node-1\"} 0.000005");
+    assert_line("kepler_container_cpu_watts{" BBB ",zone=\"package\",node_name=\"node-1\"} 0.750");
+    assert_line("kepler_container_cpu_seconds_total{" BBB ",node_name=\"node-1\"} 0.000000001");
+    const char *at = strstr(page.data, own);
+    assert_non_null(at);
+    assert_null(strstr(at + 1, own));
+}
+
 static void test_before_the_first_sample(void **state)
 {
     (void)state;
@@ -148,7 +180,12 @@ static void test_promtool(void **state)
         print_message("left out: promtool is not installed\n");
         return;
     }
-    write_page(KW_METRICS_TEXT, true);
+    struct agent_metrics_input input = {.snapshot = snapshot,
+                                        .info = &kwt_snapshot_info,
+                                        .topology = &topology,
+                                        .containers = true};
+    kw_buf_reset(&page);
+    assert_int_equal(agent_metrics_write(&input, KW_METRICS_TEXT, &page), 0);
     assert_int_equal(pipe(ends), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -168,8 +205,13 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_joules_are_exact),        TEST(test_zones),    TEST(test_kinds), TEST(test_cpus),
-        TEST(test_before_the_first_sample), TEST(test_promtool),
+        TEST(test_joules_are_exact),
+        TEST(test_zones),
+        TEST(test_kinds),
+        TEST(test_cpus),
+        TEST(test_before_the_first_sample),
+        TEST(test_promtool),
+        TEST(test_containers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
