@@ -146,17 +146,23 @@ static void read_placement(const json_t *annotations, struct kw_extender_pod *po
     pod->bad_values++;
 }
 
+/** Copies a short text; "" where it is none, too long, or holds a NUL. */
+static void read_text(const json_t *text, char *out, size_t size)
+{
+    if (json_is_string(text) && json_string_length(text) < size &&
+        strlen(json_string_value(text)) == json_string_length(text))
+        memcpy(out, json_string_value(text), json_string_length(text) + 1);
+}
+
 static void read_pod(const json_t *object, struct kw_extender_pod *pod)
 {
     const json_t *metadata = json_object_get(object, "metadata");
     const json_t *annotations = json_object_get(metadata, "annotations");
-    const json_t *ns = json_object_get(metadata, "namespace");
     const json_t *mirror = json_object_get(annotations, KW_ANNOTATION_MIRROR);
 
     *pod = (struct kw_extender_pod){0};
-    if (json_is_string(ns) && json_string_length(ns) < KW_NAMESPACE_MAX &&
-        strlen(json_string_value(ns)) == json_string_length(ns))
-        memcpy(pod->ns, json_string_value(ns), json_string_length(ns) + 1);
+    read_text(json_object_get(metadata, "namespace"), pod->ns, sizeof(pod->ns));
+    read_text(json_object_get(metadata, "name"), pod->name, sizeof(pod->name));
     pod->mirror = mirror != NULL && !json_is_null(mirror);
     read_placement(annotations, pod);
     read_expected(annotations, KW_ANNOTATION_EXPECTED_CPU, kw_pod_parse_mcpu, &pod->expected_mcpu,

@@ -34,13 +34,17 @@ extern const char *const kw_placement_names[KW_PLACEMENT__MAX];
 #define KW_POD_TEXT_MAX  63
 /** Bytes for a namespace (a DNS label, at most 63) and its NUL. */
 #define KW_NAMESPACE_MAX 64
+/** Bytes for the name of a pod (a DNS subdomain, at most 253) and its NUL. */
+#define KW_POD_NAME_MAX  254
 
 /**
  * The part of a Pod that placement reads. A bad value (malformed, negative, of another type, too
  * large) is counted and its default used; it is never an error.
  */
 struct kw_extender_pod {
-    char ns[KW_NAMESPACE_MAX]; /**< "" where absent or no name of a namespace */
+    char ns[KW_NAMESPACE_MAX];  /**< "" where absent or no name of a namespace */
+    char name[KW_POD_NAME_MAX]; /**< the same; of a pod to be made by a controller it may be absent
+                                 */
     /**
      * Effective CPU request as Kubernetes computes it: the greater of what runs together at the end
      * (containers and restartable init containers) and at each init container, plus overhead; a

@@ -15,6 +15,7 @@ static const struct {
     {"check", "say what this machine offers for measuring, and what would help", cli_check},
     {"scheduler-config", "print the configuration that makes kube-scheduler ask kwatt",
      cli_scheduler_config},
+    {"explain", "say why pods were placed where they were", cli_explain},
     {"train", "make a power model for machines without a meter", cli_train},
 };
 
@@ -25,15 +26,15 @@ static void print_help(FILE *out)
              "Measures what workloads cost in watts, places and sizes them by it.\n\nCommands:\n");
     for (size_t i = 0; i < KW_ARRAY_SIZE(commands); i++)
         (void)fprintf(out, "  %-16s %s\n", commands[i].name, commands[i].help);
-    (void)fprintf(out,
-                  "  help             explain a command: kwatt help up\n\nExamples:\n"
-                  "  kwatt up                          live table until Ctrl-C\n"
-                  "  kwatt up --for 30s --json         one JSON document on stdout\n"
-                  "  kwatt top --once --sort joules    one table of the kwatt up that runs\n"
-                  "  kwatt top --redis redis://HOST    the nodes of a cluster\n"
-                  "  kwatt check                       what this machine offers\n"
-                  "  kwatt scheduler-config            how kube-scheduler comes to ask kwatt\n\n"
-                  "kubectl kwatt COMMAND is the same. kwatt --version prints the version.\n");
+    (void)fprintf(out, "  help             explain a command: kwatt help up\n\nExamples:\n"
+                       "  kwatt up                          live table until Ctrl-C\n"
+                       "  kwatt up --for 30s --json         one JSON document on stdout\n"
+                       "  kwatt top --once --sort joules    one table of the kwatt up that runs\n"
+                       "  kwatt top --redis redis://HOST    the nodes of a cluster\n"
+                       "  kwatt check                       what this machine offers\n"
+                       "  kwatt scheduler-config            how kube-scheduler comes to ask kwatt\n"
+                       "  kwatt explain shop/web-5d8        what spoke for its node\n\n"
+                       "kubectl kwatt COMMAND is the same. kwatt --version prints the version.\n");
 }
 
 int main(int argc, char **argv, char **envp)

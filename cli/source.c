@@ -9,17 +9,16 @@
 #include "cli/address.h"
 #include "common/cleanup.h"
 
-/** On one machine an agent answers in milliseconds; across a cluster in tens of them. */
-#define AGENT_TIMEOUT_MS 2000
+/** On one machine a program answers in milliseconds; across a cluster in tens of them. */
+#define TIMEOUT_MS 2000
 
-int cli_source_agent_new(const char *address, const struct kw_http_client_tls *tls,
-                         struct kw_http_client **ret, struct kw_err *err)
+int cli_source_http_new(const char *address, const struct kw_http_client_tls *tls,
+                        struct kw_http_client **ret, struct kw_err *err)
 {
     struct cli_address parsed;
     char url[CLI_ADDRESS_MAX];
-    struct kw_http_client_conf conf = {.base_url = address,
-                                       .connect_timeout_ms = AGENT_TIMEOUT_MS,
-                                       .timeout_ms = AGENT_TIMEOUT_MS};
+    struct kw_http_client_conf conf = {
+        .base_url = address, .connect_timeout_ms = TIMEOUT_MS, .timeout_ms = TIMEOUT_MS};
     int rc;
 
     if (tls != NULL) {

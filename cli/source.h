@@ -16,11 +16,11 @@
  * counted.
  */
 
-/** Client for an agent. @param address listen address ("127.0.0.1:9891", "unix:/path") or an
- * http:// or https:// URL. @param tls for the last; NULL: the defaults. @return 0, or -EINVAL or
- * -errno of a file with the cause. */
-int cli_source_agent_new(const char *address, const struct kw_http_client_tls *tls,
-                         struct kw_http_client **ret, struct kw_err *err);
+/** Client for an agent or extender. @param address listen address ("127.0.0.1:9891", "unix:/path")
+ * or an http:// or https:// URL. @param tls for the last; NULL: the defaults. @return 0, or -EINVAL
+ * or -errno of a file with the cause. */
+int cli_source_http_new(const char *address, const struct kw_http_client_tls *tls,
+                        struct kw_http_client **ret, struct kw_err *err);
 
 /** @param ret cleared by the caller with kw_node_view_clear. @return 0; -EAGAIN the agent has no
  * sample yet; -errno with the cause. */

@@ -180,7 +180,7 @@ static int open_source(struct top *top, struct kw_err *err)
             (void)kw_redis_new(&conf, &top->redis, NULL);
     }
     (void)snprintf(top->agent_name, sizeof(top->agent_name), "%s", agent);
-    rc = cli_source_agent_new(agent, &settings->tls, &top->agent, err);
+    rc = cli_source_http_new(agent, &settings->tls, &top->agent, err);
     return rc;
 }
 

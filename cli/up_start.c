@@ -424,7 +424,7 @@ int cli_up_prepare(struct cli_up *up, struct kw_err *err)
     rc = cli_state_announce(up->lock_fd, &up->running, err);
     if (rc < 0)
         return rc;
-    rc = cli_source_agent_new(up->running.agent, NULL, &up->agent_client, err);
+    rc = cli_source_http_new(up->running.agent, NULL, &up->agent_client, err);
     if (rc < 0)
         return rc;
     uint64_t now_ns = kw_now_ns();

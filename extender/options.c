@@ -109,6 +109,15 @@ static const struct kw_conf_option rows[] = {
      .metavar = "NAME",
      .help = "pods of this namespace (kwatt's own) are placed without kwatt's opinion",
      .group = "Scoring"},
+    {.flag = "dry-run",
+     .env = "KWATT_EXTENDER_DRY_RUN",
+     .key = "dryRun",
+     .type = KW_CONF_BOOL,
+     .offset = AT(dry_run),
+     .def = "false",
+     .help = "score each node 5, so that nothing is placed by kwatt, and keep for /explain what\n"
+             "would have been said",
+     .group = "Scoring"},
     {.flag = "watch-pods",
      .env = "KWATT_EXTENDER_WATCH_PODS",
      .key = "watchPods",
@@ -136,9 +145,10 @@ const struct kw_conf_program ext_program = {
     .summary =
         "Scheduler extender: scores the nodes that kube-scheduler proposes for a pod by the\n"
         "watts that the pod would add there. Answers POST /filter, /prioritize and\n"
-        "/preempt (under any path prefix); GET /healthz, /readyz and /metrics. Without Redis, or\n"
-        "for nodes that it knows nothing of, it stays neutral; it never stops scheduling. With\n"
-        "--watch-pods, a pod counts on its node from the moment that it is bound to it.",
+        "/preempt (under any path prefix); GET /explain (the last decisions), /healthz, /readyz\n"
+        "and /metrics. Without Redis, or for nodes that it knows nothing of, it stays neutral; it\n"
+        "never stops scheduling. With --watch-pods, a pod counts on its node from the moment that\n"
+        "it is bound to it.",
     .examples =
         "  kwatt-extender --redis unix:///run/kwatt/redis.sock --listen 127.0.0.1:9890\n"
         "  kwatt-extender --redis redis://extender@redis:6379 --redis-password-file /secret\n",

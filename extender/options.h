@@ -22,6 +22,7 @@ struct ext_settings {
     uint64_t stale_after_ns;
     uint64_t default_cpu_mcpu;
     char *own_namespace;
+    bool dry_run;
     bool watch_pods;
     char *kubeconfig;
     bool seccomp;

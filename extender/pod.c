@@ -208,7 +208,7 @@ static int spec_member(struct kw_json *json, const struct kw_json_token *key, vo
 
 /** What metadata held; spans into the body. */
 struct metadata {
-    struct kw_json_token ns;
+    struct kw_json_token ns, name;
     struct annotations {
         struct kw_json_token placement, expected_cpu, expected_watts, mirror;
     } annotations;
@@ -217,6 +217,7 @@ struct metadata {
 /* a token of type KW_JSON_NULL stands for an absent one */
 #define ABSENT         ((struct kw_json_token){.type = KW_JSON_NULL})
 #define NO_ANNOTATIONS ((struct annotations){ABSENT, ABSENT, ABSENT, ABSENT})
+#define NO_METADATA    ((struct metadata){ABSENT, ABSENT, NO_ANNOTATIONS})
 
 static int annotation_member(struct kw_json *json, const struct kw_json_token *key, void *user)
 {
@@ -239,6 +240,8 @@ static int metadata_member(struct kw_json *json, const struct kw_json_token *key
 
     if (ext_json_is(key, "namespace"))
         return ext_json_scalar(json, &metadata->ns);
+    if (ext_json_is(key, "name"))
+        return ext_json_scalar(json, &metadata->name);
     if (ext_json_is(key, "annotations")) {
         metadata->annotations = NO_ANNOTATIONS;
         return each_member(json, annotation_member, &metadata->annotations);
@@ -254,7 +257,7 @@ struct pod {
 static int pod_member(struct kw_json *json, const struct kw_json_token *key, struct pod *pod)
 {
     if (ext_json_is(key, "metadata")) {
-        pod->metadata = (struct metadata){.ns = ABSENT, .annotations = NO_ANNOTATIONS};
+        pod->metadata = NO_METADATA;
         return each_member(json, metadata_member, &pod->metadata);
     }
     if (ext_json_is(key, "spec")) {
@@ -292,15 +295,16 @@ static enum kw_placement placement(const struct kw_json_token *token, uint32_t *
     return KW_PLACEMENT_EFFICIENT;
 }
 
-static void take_namespace(const struct kw_json_token *token, char out[KW_NAMESPACE_MAX])
+/** Copies a name; "" where it is none. @param size at most KW_POD_NAME_MAX. */
+static void take_text(const struct kw_json_token *token, char *out, size_t size)
 {
-    /* escapes only shorten a text, and no namespace needs any */
-    char text[KW_NAMESPACE_MAX * 6 + 1];
+    /* escapes only shorten a text, and no name needs any */
+    char text[KW_POD_NAME_MAX * 6 + 1];
 
-    if (token->type != KW_JSON_STRING || token->len >= sizeof(text))
+    if (token->type != KW_JSON_STRING || token->len > size * 6)
         return;
     size_t len = kw_json_unescape(token, text);
-    if (len < KW_NAMESPACE_MAX && strlen(text) == len)
+    if (len < size && strlen(text) == len)
         memcpy(out, text, len + 1);
 }
 
@@ -318,7 +322,7 @@ static uint64_t effective_request(const struct spec *spec)
 
 int ext_pod_scan(struct kw_json *json, struct kw_extender_pod *ret)
 {
-    struct pod pod = {.metadata = {.ns = ABSENT, .annotations = NO_ANNOTATIONS}};
+    struct pod pod = {.metadata = NO_METADATA};
     const struct annotations *annotations = &pod.metadata.annotations;
     struct kw_json_token key;
     int rc = ext_json_enter(json, KW_JSON_OBJECT);
@@ -333,7 +337,8 @@ int ext_pod_scan(struct kw_json *json, struct kw_extender_pod *ret)
     }
     if (rc < 0)
         return rc;
-    take_namespace(&pod.metadata.ns, ret->ns);
+    take_text(&pod.metadata.ns, ret->ns, sizeof(ret->ns));
+    take_text(&pod.metadata.name, ret->name, sizeof(ret->name));
     ret->mirror = annotations->mirror.type != KW_JSON_NULL;
     ret->placement = placement(&annotations->placement, &ret->bad_values);
     ret->expected_mcpu = expected(&annotations->expected_cpu, kw_pod_parse_mcpu, &ret->bad_values);

@@ -115,12 +115,32 @@ static void on_ready(void *user, const struct kw_http_request *request,
                       (unsigned long long)census.stale, (unsigned long long)census.unpriced);
 }
 
+/** ?pod=NAMESPACE/NAME or ?pod=NAME, &as=text. */
+static void on_explain(void *user, const struct kw_http_request *request,
+                       struct kw_http_response *response)
+{
+    struct ext_service *service = user;
+    const char *as = kw_http_request_query(request, "as");
+    bool text = as != NULL && strcmp(as, "text") == 0;
+    int n = ext_decisions_page(service->decisions, kw_http_request_query(request, "pod"),
+                               text ? EXT_FORM_TEXT : EXT_FORM_JSON, response->body);
+
+    if (n < 0) {
+        response->status = 503;
+        return;
+    }
+    if (!text)
+        response->content_type = "application/json";
+    else if (n == 0)
+        response->status = 404;
+}
+
 size_t ext_service_routes(struct ext_service *service, struct kw_http_route routes[EXT_ROUTES_MAX])
 {
     const struct kw_http_route all[] = {
         {"GET", "/healthz", on_health, service},  {"GET", "/readyz", on_ready, service},
-        {"GET", "/metrics", on_metrics, service}, {"POST", "/*", on_post, service},
-        {"GET", "/*", on_other_get, service},
+        {"GET", "/metrics", on_metrics, service}, {"GET", "/explain", on_explain, service},
+        {"POST", "/*", on_post, service},         {"GET", "/*", on_other_get, service},
     };
 
     _Static_assert(sizeof(all) / sizeof(*all) <= EXT_ROUTES_MAX, "the table has room");

@@ -12,17 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/json_scan.h"
 #include "extender/preempt.h"
 
 /** First size of a workspace's arrays, as EXT_NODES_MAX bounds the last. */
 #define CANDIDATES_MIN 1024
 
+/** What is expected of a pod, and from where that was taken. */
+struct outlook {
+    uint64_t mcpu;
+    enum ext_cpu_from from;
+    bool exempt; /**< no opinion, whatever its placement */
+};
+
 int ext_service_init(struct ext_service *service, unsigned threads, const struct ext_policy *policy)
 {
     *service = (struct ext_service){.policy = *policy};
     service->workspaces = calloc(threads, sizeof(*service->workspaces));
     int rc = service->workspaces == NULL ? -ENOMEM : ext_stats_init(&service->stats);
+    if (rc == 0)
+        rc = ext_decisions_new(&service->decisions);
     if (rc < 0) {
         ext_service_clear(service);
         return rc;
@@ -44,6 +54,7 @@ void ext_service_clear(struct ext_service *service)
     }
     free(service->workspaces);
     ext_stats_clear(&service->stats);
+    ext_decisions_free(&service->decisions);
     *service = (struct ext_service){0};
 }
 
@@ -82,37 +93,124 @@ static int reserve_candidates(struct ext_workspace *workspace, size_t n)
     return 0;
 }
 
-/** Scores the candidates into workspace->scores. */
-static int score_candidates(struct ext_service *service, struct ext_workspace *workspace)
+/** What is expected of a pod. */
+static void expect(const struct ext_policy *policy, const struct kw_extender_pod *pod,
+                   struct outlook *ret)
 {
-    const struct ext_policy *policy = &service->policy;
-    const struct ext_args *args = &workspace->args;
-    const struct kw_extender_pod *pod = &args->pod;
-    size_t n = ext_args_count(args);
-    uint64_t mcpu = pod->expected_mcpu > 0 ? pod->expected_mcpu : pod->request_mcpu;
-    bool exempt = pod->mirror || (policy->own_namespace != NULL && pod->ns[0] != '\0' &&
+    ret->exempt = pod->mirror || (policy->own_namespace != NULL && pod->ns[0] != '\0' &&
                                   strcmp(pod->ns, policy->own_namespace) == 0);
-    struct ext_score_pod wanted = {
-        .mcpu = (double)(mcpu > 0 ? mcpu : policy->default_cpu_mcpu),
-        .expected_mw = (double)pod->expected_mw,
-        .placement = exempt ? KW_PLACEMENT_OFF : pod->placement,
-    };
+    ret->from = pod->expected_mcpu > 0  ? EXT_CPU_ANNOTATION
+                : pod->request_mcpu > 0 ? EXT_CPU_REQUEST
+                                        : EXT_CPU_DEFAULT;
+    ret->mcpu = ret->from == EXT_CPU_ANNOTATION ? pod->expected_mcpu
+                : ret->from == EXT_CPU_REQUEST  ? pod->request_mcpu
+                                                : policy->default_cpu_mcpu;
+}
+
+/** The name of a candidate, decoded. */
+static void copy_name(const struct kw_json_text *name, char out[KW_NODE_NAME_MAX + 1])
+{
+    const struct kw_json_token token = {
+        .type = KW_JSON_STRING, .escaped = name->escaped, .at = name->at, .len = name->len};
+
+    /* escapes only shorten a text */
+    if (name->len <= KW_NODE_NAME_MAX)
+        (void)kw_json_unescape(&token, out);
+}
+
+/** The first candidates of the highest score; found by memchr, since a request waits. */
+static void note_best(const struct ext_workspace *workspace, double mcpu,
+                      struct ext_decision *decision)
+{
+    const struct ext_args *args = &workspace->args;
+    size_t n = ext_args_count(args);
+    const uint8_t *end = workspace->scores + n;
+    const uint8_t *at = NULL;
+
+    /* where candidates differ one has 10, where not 5, but for what ties take */
+    for (int top = 10; at == NULL && top >= 0; top--) {
+        at = memchr(workspace->scores, top, n);
+        for (; at != NULL && decision->n_best < EXT_BEST;
+             at = memchr(at + 1, top, (size_t)(end - at - 1))) {
+            size_t i = (size_t)(at - workspace->scores);
+            const struct ext_place *place = args->places[i];
+            struct ext_candidate *best = &decision->best[decision->n_best];
+            if (place == NULL)
+                continue;
+            copy_name(ext_args_name(args, i), best->node);
+            best->mw = ext_place_marginal_mw(place, mcpu);
+            best->fill = place->fill;
+            best->used_mcpu = place->used_mcpu;
+            best->score = workspace->scores[i];
+            decision->n_best++;
+        }
+        at = decision->n_best > 0 ? end : NULL;
+    }
+}
+
+/** Keeps what was decided, where there is room at once. */
+static void note(struct ext_service *service, const struct ext_workspace *workspace,
+                 const struct outlook *outlook, const struct ext_score *score, size_t known,
+                 int64_t now_ns)
+{
+    const struct kw_extender_pod *pod = &workspace->args.pod;
+    struct ext_decision *decision = ext_decisions_next(service->decisions);
+    int64_t refreshed_ns = service->stats.refreshed_ns;
+
+    if (decision == NULL)
+        return;
+    decision->t_unix_ms = kw_now_unix_ms();
+    memcpy(decision->ns, pod->ns, sizeof(decision->ns));
+    memcpy(decision->pod, pod->name, sizeof(decision->pod));
+    decision->placement = pod->placement;
+    decision->exempt = outlook->exempt;
+    decision->dry = service->policy.dry_run;
+    decision->mcpu = outlook->mcpu;
+    decision->from = outlook->from;
+    decision->candidates = ext_args_count(&workspace->args);
+    decision->known = known;
+    decision->data_age_ms =
+        refreshed_ns == 0 ? -1 : (now_ns - refreshed_ns) / (int64_t)KW_NS_PER_MS;
+    if (known > 0) {
+        decision->min_mw = pod->placement == KW_PLACEMENT_EFFICIENT ? score->min : 0;
+        decision->max_mw = pod->placement == KW_PLACEMENT_EFFICIENT ? score->max : 0;
+        note_best(workspace, (double)outlook->mcpu, decision);
+    }
+    ext_decisions_done(service->decisions, decision);
+}
+
+/** Scores the candidates into workspace->scores. */
+static int score_candidates(struct ext_service *service, struct ext_workspace *workspace,
+                            int64_t now_ns)
+{
+    const struct ext_args *args = &workspace->args;
+    size_t n = ext_args_count(args);
+    struct outlook outlook;
     struct ext_score score;
 
+    expect(&service->policy, &args->pod, &outlook);
+    const struct ext_score_pod wanted = {
+        .mcpu = (double)outlook.mcpu,
+        .expected_mw = (double)args->pod.expected_mw,
+        .placement = outlook.exempt ? KW_PLACEMENT_OFF : args->pod.placement,
+    };
     if (reserve_candidates(workspace, n) < 0)
         return -ENOMEM;
     ext_score_begin(&score, &wanted, workspace->scratch);
     ext_score_take(&score, args->places, n);
     size_t known = ext_score_end(&score, workspace->scores);
+    note(service, workspace, &outlook, &score, known, now_ns);
+    if (service->policy.dry_run && n > 0)
+        memset(workspace->scores, EXT_SCORE_NEUTRAL, n);
     service->stats.scored += known;
     service->stats.neutral += n - known;
     return 0;
 }
 
 static int answer_prioritize(struct ext_service *service, struct ext_workspace *workspace,
-                             struct kw_buf *out, const char **why)
+                             int64_t now_ns, struct kw_buf *out, const char **why)
 {
-    int rc = score_candidates(service, workspace);
+    int rc = score_candidates(service, workspace, now_ns);
 
     if (rc == 0)
         rc = ext_answer_prioritize(&workspace->args, workspace->scores, out);
@@ -152,7 +250,7 @@ static int answer(struct ext_service *service, enum ext_verb verb, struct ext_wo
     service->stats.bad_pod_values += workspace->args.pod.bad_values;
     if (verb == EXT_VERB_FILTER)
         return answer_filter(&workspace->args, out, why);
-    return answer_prioritize(service, workspace, out, why);
+    return answer_prioritize(service, workspace, now_ns, out, why);
 }
 
 /** Turns a refusal into what its verb can say. @return the status. */

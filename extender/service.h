@@ -7,6 +7,7 @@
 
 #include "common/http_server.h"
 #include "common/snapshot.h"
+#include "extender/decisions.h"
 #include "extender/protocol.h"
 #include "extender/score.h"
 #include "extender/snapshot.h"
@@ -34,12 +35,14 @@ struct ext_policy {
     uint64_t stale_after_ns;
     uint64_t default_cpu_mcpu;
     const char *own_namespace; /**< NULL: none */
+    bool dry_run;              /**< answer neutrally, and keep what would have been said */
 };
 
 struct ext_service {
     struct ext_policy policy;
     struct kw_snapshot *snapshot; /**< of struct ext_snapshot */
     struct ext_stats stats;
+    struct ext_decisions *decisions;
     unsigned n_workspaces;
     struct ext_workspace *workspaces;
 };

@@ -212,6 +212,7 @@ static int start(struct ext_state *state, struct kw_err *err)
         .stale_after_ns = settings->stale_after_ns,
         .default_cpu_mcpu = settings->default_cpu_mcpu,
         .own_namespace = settings->own_namespace,
+        .dry_run = settings->dry_run,
     };
     unsigned threads = (unsigned)settings->threads;
 

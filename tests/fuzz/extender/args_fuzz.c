@@ -70,7 +70,8 @@ static void compare(const struct ext_args *args, const struct kw_extender_args *
     const struct kw_extender_pod *a = &args->pod;
     const struct kw_extender_pod *b = &reference->pod;
 
-    need(strcmp(a->ns, b->ns) == 0 && a->request_mcpu == b->request_mcpu);
+    need(strcmp(a->ns, b->ns) == 0 && strcmp(a->name, b->name) == 0);
+    need(a->request_mcpu == b->request_mcpu);
     need(a->expected_mcpu == b->expected_mcpu && a->expected_mw == b->expected_mw);
     need(a->placement == b->placement && a->mirror == b->mirror);
     need(a->bad_values == b->bad_values);

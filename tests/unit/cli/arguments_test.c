@@ -57,6 +57,10 @@ static void bad_arguments_are_named(void **state)
         {cli_top, "--interval=0", "interval"},
         {cli_top, "--redis=ftp://x", "scheme"},
         {cli_check, "extra", "extra"},
+        {cli_explain, "a b", "a b"},
+        {cli_explain, "pod\x1b[2J", "no name of a pod"},
+        {cli_explain, "--extender=", "extender"},
+        {cli_explain, "--fo=3", "--fo"},
     };
 
     for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {

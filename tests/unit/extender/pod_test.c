@@ -15,7 +15,7 @@ struct want {
     enum kw_placement placement;
     uint32_t bad;
     bool mirror;
-    const char *ns;
+    const char *ns, *name;
 };
 
 static void check_pod(const char *reader, const char *pod, const struct kw_extender_pod *got,
@@ -25,7 +25,8 @@ static void check_pod(const char *reader, const char *pod, const struct kw_exten
                 got->expected_mcpu == want->expected_mcpu &&
                 got->expected_mw == want->expected_mw && got->placement == want->placement &&
                 got->bad_values == want->bad && got->mirror == want->mirror &&
-                strcmp(got->ns, want->ns != NULL ? want->ns : "") == 0;
+                strcmp(got->ns, want->ns != NULL ? want->ns : "") == 0 &&
+                strcmp(got->name, want->name != NULL ? want->name : "") == 0;
 
     if (!same)
         fail_msg("%s: %s\nrequest %llu expected %llu mcpu %llu mW placement %d bad %u ns '%s'",
@@ -158,7 +159,10 @@ static void test_annotations(void **state)
     check(ANNOTATED("\"kubernetes.io/config.mirror\":\"x\""), (struct want){.mirror = true});
     check("{\"metadata\":{\"namespace\":\"orchard\",\"labels\":{\"namespace\":\"no\"}}}",
           (struct want){.ns = "orchard"});
-    check("{\"metadata\":{\"namespace\":7}}", (struct want){0});
+    check("{\"metadata\":{\"namespace\":7,\"name\":[]}}", (struct want){0});
+    check("{\"metadata\":{\"name\":\"p\\u0065ar\",\"namespace\":\"orchard\"}}",
+          (struct want){.ns = "orchard", .name = "pear"});
+    check("{\"metadata\":{\"name\":\"a\",\"name\":\"b\"}}", (struct want){.name = "b"});
     check("{\"metadata\":{\"namespace\":\"a\\u0000b\"}}", (struct want){0});
 }
 

@@ -158,6 +158,39 @@ static void test_exempt_pods(void **state)
     }
 }
 
+/** What is kept of a request, and what is not said in a dry run. */
+static void test_decisions_are_kept(void **state)
+{
+    struct fixture *f = *state;
+    static const char body[] = "{\"Pod\":{\"metadata\":{\"namespace\":\"orchard\",\"name\":"
+                               "\"pear\"},\"spec\":{\"containers\":"
+                               "[{\"resources\":{\"requests\":{\"cpu\":\"2\"}}}]}},\"NodeNames\":["
+                               "\"barn-a\",\"barn-blank\","
+                               "\"barn-\\u0062\",\"elsewhere\"]}";
+    struct kw_buf page = {0};
+
+    f->service.policy.dry_run = true;
+    assert_int_equal(ask(f, EXT_VERB_PRIORITIZE, body, sizeof(body) - 1), 200);
+    assert_int_equal(score_of(f, "barn-a"), 5);
+    assert_int_equal(score_of(f, "barn-b"), 5);
+    f->service.policy.dry_run = false;
+    assert_int_equal(ask(f, EXT_VERB_PRIORITIZE, body, sizeof(body) - 1), 200);
+    assert_int_equal(score_of(f, "barn-b"), 10);
+    assert_int_equal(ask(f, EXT_VERB_FILTER, body, sizeof(body) - 1), 200);
+    assert_int_equal(ext_decisions_page(f->service.decisions, "orchard/pear", EXT_FORM_JSON, &page),
+                     2); /* /filter decides nothing */
+    static const char *const holds[] = {
+        "\"dry_run\":true", "\"dry_run\":false", "\"mcpu\":2000,\"mcpu_from\":\"requests\"",
+        "\"candidates\":4,\"known\":2,\"min_mw\":10000,\"max_mw\":40000,\"data_age_ms\":-1",
+        "\"best\":[{\"node\":\"barn-b\",\"mw\":10000,\"used_mcpu\":1000,\"fill_permille\":125,"
+        "\"score\":10}]"};
+    for (size_t i = 0; i < KW_ARRAY_SIZE(holds); i++) {
+        if (strstr(page.data, holds[i]) == NULL)
+            fail_msg("no %s in %s", holds[i], page.data);
+    }
+    kw_buf_free(&page);
+}
+
 static void test_statuses(void **state)
 {
     struct fixture *f = *state;
@@ -396,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_scores, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_exempt_pods, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_decisions_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_statuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_steady_state_allocates_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_out_of_memory, set_up, tear_down),

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ring of places, each with a flag that whoever writes or reads it holds. A writer takes the next
+ * place and gives up where its flag is held, so that a request never waits for a page that is being
+ * written; a reader copies a place and lets go. A lap of the ring later the same place comes again:
+ * two writers in one place are kept apart by the flag, too.
+ */
+#include "extender/decisions.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/cleanup.h"
+
+const char *const ext_cpu_from_names[EXT_CPU_FROM__MAX] = {
+    [EXT_CPU_ANNOTATION] = "annotation",
+    [EXT_CPU_REQUEST] = "requests",
+    [EXT_CPU_DEFAULT] = "default",
+};
+_Static_assert(sizeof(ext_cpu_from_names) / sizeof(*ext_cpu_from_names) == EXT_CPU_FROM__MAX,
+               "every source has a name");
+
+struct place {
+    struct ext_decision decision; /**< t_unix_ms 0: none yet */
+    atomic_flag held;
+};
+
+struct ext_decisions {
+    _Atomic uint64_t n; /**< that were begun */
+    struct place places[EXT_DECISIONS];
+};
+
+int ext_decisions_new(struct ext_decisions **ret)
+{
+    struct ext_decisions *decisions = calloc(1, sizeof(*decisions));
+
+    if (decisions == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < EXT_DECISIONS; i++)
+        atomic_flag_clear(&decisions->places[i].held);
+    *ret = decisions;
+    return 0;
+}
+
+void ext_decisions_free(struct ext_decisions **decisions)
+{
+    free(*decisions);
+    *decisions = NULL;
+}
+
+static bool hold(struct place *place)
+{
+    return !atomic_flag_test_and_set_explicit(&place->held, memory_order_acquire);
+}
+
+struct ext_decision *ext_decisions_next(struct ext_decisions *decisions)
+{
+    struct place *place = &decisions->places[decisions->n++ % EXT_DECISIONS];
+
+    if (!hold(place))
+        return NULL;
+    place->decision = (struct ext_decision){0};
+    return &place->decision;
+}
+
+void ext_decisions_done(struct ext_decisions *decisions, struct ext_decision *decision)
+{
+    (void)decisions;
+    /* the decision is the first member of its place */
+    atomic_flag_clear_explicit(&((struct place *)decision)->held, memory_order_release);
+}
+
+static bool is_about(const struct ext_decision *decision, const char *pod)
+{
+    if (pod == NULL)
+        return true;
+    const char *slash = strchr(pod, '/');
+    if (slash == NULL)
+        return strcmp(decision->pod, pod) == 0;
+    size_t len = (size_t)(slash - pod);
+    return strlen(decision->ns) == len && memcmp(decision->ns, pod, len) == 0 &&
+           strcmp(decision->pod, slash + 1) == 0;
+}
+
+/** Why a pod has no levels, or NULL. */
+static const char *why_neutral(const struct ext_decision *decision)
+{
+    if (decision->exempt)
+        return "a pod of kwatt's own or of a node's own files: kwatt has no opinion";
+    if (decision->placement == KW_PLACEMENT_OFF)
+        return "kwatt.io/placement is off";
+    return decision->known == 0 ? "nothing is known of any candidate" : NULL;
+}
+
+static void write_json(const struct ext_decision *decision, struct kw_buf *out)
+{
+    const char *neutral = why_neutral(decision);
+
+    (void)kw_buf_addf(out, "{\"t_unix_ms\":%lld,\"namespace\":", (long long)decision->t_unix_ms);
+    (void)kw_buf_add_json(out, decision->ns, strlen(decision->ns));
+    (void)kw_buf_adds(out, ",\"pod\":");
+    (void)kw_buf_add_json(out, decision->pod, strlen(decision->pod));
+    (void)kw_buf_addf(out,
+                      ",\"placement\":\"%s\",\"dry_run\":%s,\"mcpu\":%llu,\"mcpu_from\":\"%s\","
+                      "\"candidates\":%llu,\"known\":%llu,\"min_mw\":%.0f,\"max_mw\":%.0f,"
+                      "\"data_age_ms\":%lld,\"neutral\":",
+                      kw_placement_names[decision->placement], decision->dry ? "true" : "false",
+                      (unsigned long long)decision->mcpu, ext_cpu_from_names[decision->from],
+                      (unsigned long long)decision->candidates, (unsigned long long)decision->known,
+                      decision->min_mw, decision->max_mw, (long long)decision->data_age_ms);
+    if (neutral == NULL)
+        (void)kw_buf_adds(out, "null");
+    else
+        (void)kw_buf_add_json(out, neutral, strlen(neutral));
+    (void)kw_buf_adds(out, ",\"best\":[");
+    for (size_t i = 0; i < decision->n_best; i++) {
+        const struct ext_candidate *best = &decision->best[i];
+        (void)kw_buf_adds(out, i > 0 ? ",{\"node\":" : "{\"node\":");
+        (void)kw_buf_add_json(out, best->node, strlen(best->node));
+        (void)kw_buf_addf(out,
+                          ",\"mw\":%.0f,\"used_mcpu\":%.0f,\"fill_permille\":%.0f,"
+                          "\"score\":%u}",
+                          best->mw, best->used_mcpu, best->fill * 1000, best->score);
+    }
+    (void)kw_buf_adds(out, "]}");
+}
+
+/** A name as a terminal may have it. */
+static void add_name(struct kw_buf *out, const char *name)
+{
+    for (const char *p = name; *p != '\0'; p++) {
+        char c = *p > ' ' && *p <= '~' ? *p : '?';
+        (void)kw_buf_add(out, &c, 1);
+    }
+}
+
+static void write_text(const struct ext_decision *decision, struct kw_buf *out)
+{
+    char when[32] = "";
+    time_t seconds = (time_t)(decision->t_unix_ms / 1000);
+    struct tm utc;
+    const char *neutral = why_neutral(decision);
+
+    if (gmtime_r(&seconds, &utc) != NULL)
+        (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    (void)kw_buf_addf(out, "%s  ", when);
+    add_name(out, decision->ns);
+    (void)kw_buf_adds(out, "/");
+    add_name(out, decision->pod);
+    (void)kw_buf_addf(out, "%s\n  %llu candidates, %llu known; %.3f cores (%s), placement %s",
+                      decision->dry ? "  (dry run: the scheduler was told nothing)" : "",
+                      (unsigned long long)decision->candidates, (unsigned long long)decision->known,
+                      (double)decision->mcpu / 1000, ext_cpu_from_names[decision->from],
+                      kw_placement_names[decision->placement]);
+    if (decision->data_age_ms >= 0)
+        (void)kw_buf_addf(out, "; nodes read %.1f s before\n",
+                          (double)decision->data_age_ms / 1000);
+    else
+        (void)kw_buf_adds(out, "; nodes never read\n");
+    if (neutral != NULL) {
+        (void)kw_buf_addf(out, "  neutral: %s\n", neutral);
+        return;
+    }
+    if (decision->placement == KW_PLACEMENT_EFFICIENT)
+        (void)kw_buf_addf(out,
+                          "  it would add %.1f W where that is cheapest, %.1f W where dearest\n",
+                          decision->min_mw / 1000, decision->max_mw / 1000);
+    for (size_t i = 0; i < decision->n_best; i++) {
+        const struct ext_candidate *best = &decision->best[i];
+        (void)kw_buf_addf(out, "  %2u  +%.1f W  %3.0f %% full  ", best->score, best->mw / 1000,
+                          best->fill * 100);
+        add_name(out, best->node);
+        (void)kw_buf_adds(out, "\n");
+    }
+}
+
+int ext_decisions_page(struct ext_decisions *decisions, const char *pod, enum ext_form form,
+                       struct kw_buf *out)
+{
+    kw_cleanup_free struct ext_decision *copy = malloc(sizeof(*copy));
+    uint64_t n = decisions->n;
+    int found = 0;
+
+    if (copy == NULL)
+        return -ENOMEM;
+    if (form == EXT_FORM_JSON)
+        (void)kw_buf_adds(out, "{\"decisions\":[");
+    for (uint64_t i = 0; i < EXT_DECISIONS && i < n; i++) {
+        struct place *place = &decisions->places[(n - 1 - i) % EXT_DECISIONS];
+        if (!hold(place))
+            continue; /* being written */
+        *copy = place->decision;
+        ext_decisions_done(decisions, &place->decision);
+        if (copy->t_unix_ms == 0 || !is_about(copy, pod))
+            continue;
+        if (form == EXT_FORM_JSON && found > 0)
+            (void)kw_buf_adds(out, ",");
+        if (form == EXT_FORM_JSON)
+            write_json(copy, out);
+        else
+            write_text(copy, out);
+        found++;
+    }
+    if (form == EXT_FORM_JSON)
+        (void)kw_buf_adds(out, "]}\n");
+    return out->failed ? -ENOMEM : found;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/extender.h"
+#include "api/names.h"
+#include "common/buf.h"
+
+/*
+ * The last decisions, so that an operator can ask why a pod went where it went. A request writes
+ * one in its turn without waiting: where somebody reads just that place, this decision is not kept.
+ */
+
+/** How many are kept: some minutes of a busy scheduler, half a megabyte. */
+#define EXT_DECISIONS 256
+
+/** How many of the best candidates are kept of each. */
+#define EXT_BEST 4
+
+/** Where the expected CPU of a pod was taken from. */
+enum ext_cpu_from {
+    EXT_CPU_ANNOTATION, /**< kwatt.io/expected-cpu */
+    EXT_CPU_REQUEST,
+    EXT_CPU_DEFAULT, /**< --default-cpu-mcpu */
+    EXT_CPU_FROM__MAX
+};
+
+/** "annotation", "requests", "default"; index is enum ext_cpu_from. */
+extern const char *const ext_cpu_from_names[EXT_CPU_FROM__MAX];
+
+/** A candidate as it was seen. */
+struct ext_candidate {
+    char node[KW_NODE_NAME_MAX + 1];
+    double mw;        /**< that the pod would add there */
+    double fill;      /**< used / capacity before it, pods in flight included */
+    double used_mcpu; /**< the same in milli-cores */
+    uint8_t score;
+};
+
+/** What /prioritize answered, and from what. */
+struct ext_decision {
+    int64_t t_unix_ms;
+    char ns[KW_NAMESPACE_MAX];
+    char pod[KW_POD_NAME_MAX];
+    enum kw_placement placement;
+    bool exempt; /**< a pod of kwatt's, or a mirror pod: neutral, whatever its placement */
+    bool dry;    /**< the scheduler was told 5 for each (--dry-run) */
+    uint64_t mcpu;
+    enum ext_cpu_from from;
+    uint64_t candidates;
+    uint64_t known;        /**< of them, scored from a curve */
+    double min_mw, max_mw; /**< over the known, for KW_PLACEMENT_EFFICIENT; else 0 */
+    int64_t data_age_ms;   /**< since the nodes were last read from Redis; < 0: never */
+    size_t n_best;
+    struct ext_candidate best[EXT_BEST]; /**< of the highest score; in the scheduler's order */
+};
+
+struct ext_decisions;
+
+/** @return 0 or -ENOMEM. */
+int ext_decisions_new(struct ext_decisions **ret);
+void ext_decisions_free(struct ext_decisions **decisions);
+
+/** The place for the next decision, zeroed; to be given back with ext_decisions_done. From any
+ * thread, never waits. @return NULL where it is being read: the decision is not kept. */
+struct ext_decision *ext_decisions_next(struct ext_decisions *decisions);
+
+/** It is written. */
+void ext_decisions_done(struct ext_decisions *decisions, struct ext_decision *decision);
+
+/** How decisions are shown. */
+enum ext_form {
+    EXT_FORM_JSON, /**< {"decisions":[...]} */
+    EXT_FORM_TEXT, /**< for people; printable ASCII and line feeds alone */
+};
+
+/**
+ * Writes the decisions on a pod, or on all, the latest first.
+ * @param pod "namespace/name", or a name in any namespace; NULL: all.
+ * @return how many, or -ENOMEM.
+ */
+int ext_decisions_page(struct ext_decisions *decisions, const char *pod, enum ext_form form,
+                       struct kw_buf *out);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ring of decisions: what was written is read, the latest first, and nobody waits. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "extender/decisions.h"
+#include "tests/support/cmocka.h"
+
+struct fixture {
+    struct ext_decisions *decisions;
+    struct kw_buf page;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+
+    f = (struct fixture){0};
+    *state = &f;
+    return ext_decisions_new(&f.decisions);
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    ext_decisions_free(&f->decisions);
+    kw_buf_free(&f->page);
+    return 0;
+}
+
+static void keep(struct fixture *f, const char *ns, const char *pod)
+{
+    struct ext_decision *decision = ext_decisions_next(f->decisions);
+
+    assert_non_null(decision);
+    decision->t_unix_ms = INT64_C(1767225600000);
+    (void)snprintf(decision->ns, sizeof(decision->ns), "%s", ns);
+    (void)snprintf(decision->pod, sizeof(decision->pod), "%s", pod);
+    decision->mcpu = 1500;
+    decision->from = EXT_CPU_REQUEST;
+    decision->candidates = 500;
+    decision->known = 498;
+    decision->min_mw = 4100;
+    decision->max_mw = 19400;
+    decision->data_age_ms = 700;
+    decision->n_best = 1;
+    decision->best[0] = (struct ext_candidate){
+        .node = "barn-a", .mw = 4100, .fill = 0.5, .used_mcpu = 4000, .score = 10};
+    ext_decisions_done(f->decisions, decision);
+}
+
+/** Page about a pod. @return how many decisions it holds. */
+static int page(struct fixture *f, const char *pod, enum ext_form form)
+{
+    kw_buf_reset(&f->page);
+    return ext_decisions_page(f->decisions, pod, form, &f->page);
+}
+
+static void test_forms(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(page(f, NULL, EXT_FORM_JSON), 0);
+    assert_string_equal(f->page.data, "{\"decisions\":[]}\n");
+    assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 0);
+    keep(f, "orchard", "pear");
+    assert_int_equal(page(f, NULL, EXT_FORM_JSON), 1);
+    assert_string_equal(
+        f->page.data,
+        "{\"decisions\":[{\"t_unix_ms\":1767225600000,\"namespace\":\"orchard\",\"pod\":\"pear\","
+        "\"placement\":\"efficient\",\"dry_run\":false,\"mcpu\":1500,\"mcpu_from\":\"requests\","
+        "\"candidates\":500,\"known\":498,\"min_mw\":4100,\"max_mw\":19400,\"data_age_ms\":700,"
+        "\"neutral\":null,\"best\":[{\"node\":\"barn-a\",\"mw\":4100,\"used_mcpu\":4000,"
+        "\"fill_permille\":500,\"score\":10}]}]}\n");
+    assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 1);
+    assert_string_equal(f->page.data,
+                        "2026-01-01T00:00:00Z  orchard/pear\n"
+                        "  500 candidates, 498 known; 1.500 cores (requests), placement efficient; "
+                        "nodes read 0.7 s "
+                        "before\n"
+                        "  it would add 4.1 W where that is cheapest, 19.4 W where dearest\n"
+                        "  10  +4.1 W   50 % full  barn-a\n");
+}
+
+static void test_pods_are_told_apart(void **state)
+{
+    struct fixture *f = *state;
+
+    keep(f, "orchard", "pear");
+    keep(f, "garden", "pear");
+    keep(f, "orchard", "apple");
+    keep(f, "orchard", "pear");
+    assert_int_equal(page(f, NULL, EXT_FORM_JSON), 4);
+    assert_int_equal(page(f, "orchard/pear", EXT_FORM_JSON), 2);
+    assert_int_equal(page(f, "garden/pear", EXT_FORM_JSON), 1);
+    assert_int_equal(page(f, "pear", EXT_FORM_JSON), 3);
+    assert_int_equal(page(f, "orchard/", EXT_FORM_JSON), 0);
+    assert_int_equal(page(f, "orchar/pear", EXT_FORM_JSON), 0);
+    assert_int_equal(page(f, "", EXT_FORM_JSON), 0);
+}
+
+static void test_the_latest_come_first(void **state)
+{
+    struct fixture *f = *state;
+    char name[16];
+
+    for (unsigned i = 0; i < EXT_DECISIONS + 10; i++) {
+        (void)snprintf(name, sizeof(name), "p%u", i);
+        keep(f, "orchard", name);
+    }
+    assert_int_equal(page(f, NULL, EXT_FORM_TEXT), EXT_DECISIONS);
+    (void)snprintf(name, sizeof(name), "/p%d\n", EXT_DECISIONS + 9);
+    assert_ptr_equal(strstr(f->page.data, name), strchr(f->page.data, '/'));
+    assert_int_equal(page(f, "p9", EXT_FORM_TEXT), 0);
+    assert_int_equal(page(f, "p10", EXT_FORM_TEXT), 1);
+}
+
+/** A place that is held is passed over by whoever writes and whoever reads. */
+static void test_nobody_waits(void **state)
+{
+    struct fixture *f = *state;
+    struct ext_decision *held = ext_decisions_next(f->decisions);
+
+    assert_non_null(held);
+    assert_int_equal(page(f, NULL, EXT_FORM_JSON), 0);
+    for (unsigned i = 1; i < EXT_DECISIONS; i++)
+        keep(f, "orchard", "pear");
+    assert_null(ext_decisions_next(f->decisions));
+    assert_int_equal(page(f, NULL, EXT_FORM_JSON), EXT_DECISIONS - 1);
+    ext_decisions_done(f->decisions, held);
+    assert_non_null(ext_decisions_next(f->decisions));
+}
+
+static void test_why_neutral(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        bool exempt, dry;
+        enum kw_placement placement;
+        uint64_t known;
+        const char *json, *text;
+    } cases[] = {
+        {true, false, KW_PLACEMENT_EFFICIENT, 3, "kwatt's own", "neutral: a pod of kwatt's own"},
+        {false, false, KW_PLACEMENT_OFF, 0, "placement is off", "neutral: kwatt.io/placement"},
+        {false, false, KW_PLACEMENT_EFFICIENT, 0, "nothing is known", "neutral: nothing is known"},
+        {false, true, KW_PLACEMENT_PERFORMANCE, 3, "\"dry_run\":true", "dry run"},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct ext_decision *decision = ext_decisions_next(f->decisions);
+        decision->t_unix_ms = 1;
+        decision->exempt = cases[i].exempt;
+        decision->dry = cases[i].dry;
+        decision->placement = cases[i].placement;
+        decision->known = cases[i].known;
+        decision->data_age_ms = -1;
+        (void)snprintf(decision->pod, sizeof(decision->pod), "%zu", i);
+        ext_decisions_done(f->decisions, decision);
+        assert_int_equal(page(f, decision->pod, EXT_FORM_JSON), 1);
+        assert_non_null(strstr(f->page.data, cases[i].json));
+        assert_int_equal(page(f, decision->pod, EXT_FORM_TEXT), 1);
+        assert_non_null(strstr(f->page.data, cases[i].text));
+        assert_non_null(strstr(f->page.data, "nodes never read"));
+        assert_null(strstr(f->page.data, "it would add"));
+    }
+}
+
+/** Names come from whoever may make pods: they reach JSON and terminals escaped. */
+static void test_hostile_names(void **state)
+{
+    struct fixture *f = *state;
+
+    keep(f, "orch\"ard", "\x1b[2Jpear\n");
+    assert_int_equal(page(f, NULL, EXT_FORM_JSON), 1);
+    assert_non_null(strstr(f->page.data, "\"orch\\\"ard\",\"pod\":\"\\u001b[2Jpear\\n\""));
+    assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 1);
+    assert_non_null(strstr(f->page.data, "orch\"ard/?[2Jpear?\n"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_forms, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pods_are_told_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_latest_come_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nobody_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_why_neutral, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hostile_names, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
