@@ -244,25 +244,31 @@ void kw_put_bool(int *rc, json_t *object, const char *key, bool value)
     kw_put(rc, object, key, json_boolean(value));
 }
 
-void kw_put_text(int *rc, json_t *object, const char *key, const char *text, size_t max)
+json_t *kw_text_to_json(int *rc, const char *text, size_t max)
 {
-    const char *shown = text != NULL ? text : "";
-    size_t len = strnlen(shown, max + 1);
-    json_t *value;
+    size_t len = strnlen(text, max + 1);
 
     if (len > max) {
         put_fail(rc, -EINVAL);
-        return;
+        return NULL;
     }
-    value = json_stringn(shown, len);
+    json_t *value = json_stringn(text, len);
     if (value == NULL) {
         /* json_stringn says no more than NULL: what it takes unchecked was no UTF-8 */
-        value = json_stringn_nocheck(shown, len);
+        value = json_stringn_nocheck(text, len);
         put_fail(rc, value != NULL ? -EINVAL : -ENOMEM);
         json_decref(value);
-        return;
+        return NULL;
     }
-    kw_put(rc, object, key, value);
+    return value;
+}
+
+void kw_put_text(int *rc, json_t *object, const char *key, const char *text, size_t max)
+{
+    json_t *value = kw_text_to_json(rc, text != NULL ? text : "", max);
+
+    if (value != NULL)
+        kw_put(rc, object, key, value);
 }
 
 int kw_put_end(int rc, json_t *root, size_t flags, char **ret, size_t *ret_len)

@@ -9,6 +9,7 @@
 #include "api/advice.h"
 #include "api/curve.h"
 #include "api/node_info.h"
+#include "api/out.h"
 #include "api/pod_record.h"
 #include "api/sample.h"
 
@@ -90,6 +91,9 @@ void kw_put_bool(int *rc, json_t *object, const char *key, bool value);
 /** @param max longest text in bytes, longer (or no UTF-8) is -EINVAL; NULL is written as "". */
 void kw_put_text(int *rc, json_t *object, const char *key, const char *text, size_t max);
 
+/** A text as a value. @param max as kw_put_text. @return NULL after an error, which is in *rc. */
+json_t *kw_text_to_json(int *rc, const char *text, size_t max);
+
 /** Prints and releases `root`. @param flags of json_dumps. @return rc, or -ENOMEM; *ret only on 0.
  */
 int kw_put_end(int rc, json_t *root, size_t flags, char **ret, size_t *ret_len);
@@ -103,9 +107,8 @@ json_t *kw_sample_to_json(const struct kw_sample *sample, int *rc);
 void kw_sample_from_json(struct kw_reader *reader, const json_t *object, struct kw_sample *ret);
 json_t *kw_curve_to_json(const struct kw_curve *curve, int *rc);
 void kw_curve_from_json(struct kw_reader *reader, const json_t *object, struct kw_curve *ret);
-json_t *kw_pod_record_to_json(const struct kw_pod_record *record, int *rc);
-/** Adds what only pods have: owner, class and labels; what is unknown is left out. */
-void kw_pod_owner_to_json(const struct kw_pod_record *record, json_t *object, int *rc);
+/** Writes a record as a value. */
+void kw_pod_record_write(const struct kw_pod_record *record, struct kw_out *out);
 void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
                              struct kw_pod_record *ret);
 json_t *kw_advice_to_json(const struct kw_advice *advice, int *rc);

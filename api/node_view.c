@@ -14,21 +14,36 @@ void kw_node_view_clear(struct kw_node_view *view)
     *view = (struct kw_node_view){0};
 }
 
-int kw_node_view_encode(const struct kw_node_view *view, char **ret, size_t *ret_len)
+/** The view without its records. */
+static int encode_head(const struct kw_node_view *view, char **ret, size_t *ret_len)
 {
     int rc = 0;
     json_t *object = kw_put_document(&rc);
-    json_t *pods = json_array();
 
     kw_put(&rc, object, "info", kw_node_info_to_json(&view->info, &rc));
     kw_put(&rc, object, "sample", kw_sample_to_json(&view->sample, &rc));
     kw_put(&rc, object, "curve", kw_curve_to_json(&view->curve, &rc));
     kw_put_u64(&rc, object, "departed_uj", view->departed_uj);
     kw_put_u64(&rc, object, "departed_idle_uj", view->departed_idle_uj);
-    for (size_t i = 0; rc == 0 && i < view->n_pods; i++)
-        kw_put_element(&rc, pods, kw_pod_record_to_json(&view->pods[i], &rc));
-    kw_put(&rc, object, "pods", pods);
     return kw_put_end(rc, object, JSON_COMPACT, ret, ret_len);
+}
+
+int kw_node_view_encode(const struct kw_node_view *view, char **ret, size_t *ret_len)
+{
+    struct kw_out out = {0};
+    char *head = NULL;
+    size_t head_len = 0;
+
+    out.rc = encode_head(view, &head, &head_len);
+    if (out.rc == 0)
+        kw_out_json(&out, NULL, head, head_len - 1); /* its brace is closed below */
+    free(head);
+    kw_out_begin(&out, "pods", '[');
+    for (size_t i = 0; out.rc == 0 && i < view->n_pods; i++)
+        kw_pod_record_write(&view->pods[i], &out);
+    kw_out_end(&out, ']');
+    kw_out_end(&out, '}');
+    return kw_out_take(&out, ret, ret_len);
 }
 
 static void pods_from_json(struct kw_reader *reader, const json_t *object, struct kw_node_view *ret)

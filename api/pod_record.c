@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/codec.h"
+#include "api/names.h"
 #include "api/selector_json.h"
 
 const char *const kw_workload_kind_names[] = {
@@ -47,86 +48,85 @@ void kw_pod_record_clear(struct kw_pod_record *record)
 /** What is 0 where it is unknown is left out: most workloads have no requests, and records are
  * many.
  */
-static void put_known(int *rc, json_t *object, const char *key, uint64_t value)
+static void write_known(struct kw_out *out, const char *key, uint64_t value)
 {
     if (value > 0)
-        kw_put_u64(rc, object, key, value);
+        kw_out_u64(out, key, value);
 }
 
-static json_t *containers_to_json(const struct kw_pod_record *record, int *rc)
+static void write_containers(const struct kw_pod_record *record, struct kw_out *out)
 {
-    json_t *array = json_array();
-
+    kw_out_begin(out, "containers", '[');
     for (size_t i = 0; i < record->n_containers; i++) {
         const struct kw_container_record *container = &record->containers[i];
-        json_t *object = json_object();
 
-        kw_put_text(rc, object, "id", container->id, KW_TEXT_MAX);
-        kw_put_text(rc, object, "name", container->name, KW_TEXT_MAX);
-        kw_put_u64(rc, object, "cpu_ns", container->cpu_ns);
-        kw_put_u64(rc, object, "active_uj", container->active_uj);
-        kw_put_u64(rc, object, "memory_bytes", container->memory_bytes);
-        put_known(rc, object, "requests_total", container->requests_total);
-        put_known(rc, object, "request_mcpu", container->request_mcpu);
-        put_known(rc, object, "request_bytes", container->request_bytes);
-        put_known(rc, object, "limit_mcpu", container->limit_mcpu);
-        put_known(rc, object, "limit_bytes", container->limit_bytes);
-        kw_put_element(rc, array, object);
+        kw_out_begin(out, NULL, '{');
+        kw_out_text(out, "id", container->id, KW_TEXT_MAX);
+        kw_out_text(out, "name", container->name, KW_TEXT_MAX);
+        kw_out_u64(out, "cpu_ns", container->cpu_ns);
+        kw_out_u64(out, "active_uj", container->active_uj);
+        kw_out_u64(out, "memory_bytes", container->memory_bytes);
+        write_known(out, "requests_total", container->requests_total);
+        write_known(out, "request_mcpu", container->request_mcpu);
+        write_known(out, "request_bytes", container->request_bytes);
+        write_known(out, "limit_mcpu", container->limit_mcpu);
+        write_known(out, "limit_bytes", container->limit_bytes);
+        kw_out_end(out, '}');
     }
-    return array;
+    kw_out_end(out, ']');
 }
 
-void kw_pod_owner_to_json(const struct kw_pod_record *record, json_t *object, int *rc)
+/** What only pods have: owner, class and labels; what is unknown is left out. */
+static void write_owner(const struct kw_pod_record *record, struct kw_out *out)
 {
     if (record->owner_kind != NULL && record->owner_kind[0] != '\0') {
-        kw_put_text(rc, object, "owner_kind", record->owner_kind, KW_TEXT_MAX);
-        kw_put_text(rc, object, "owner_name", record->owner_name, KW_TEXT_MAX);
+        kw_out_text(out, "owner_kind", record->owner_kind, KW_TEXT_MAX);
+        kw_out_text(out, "owner_name", record->owner_name, KW_TEXT_MAX);
     }
     if (record->qos > KW_QOS_NONE && record->qos < KW_QOS__MAX)
-        kw_put_text(rc, object, "qos", kw_qos_names[record->qos], KW_TEXT_MAX);
+        kw_out_text(out, "qos", kw_qos_names[record->qos], KW_TEXT_MAX);
     if (record->labels.n == 0)
         return;
-    json_t *labels = json_object();
+    kw_out_begin(out, "labels", '{');
     for (size_t i = 0; i < record->labels.n; i++)
-        kw_put_text(rc, labels, record->labels.items[i].key, record->labels.items[i].value,
-                    KW_TEXT_MAX);
-    kw_put(rc, object, "labels", labels);
+        kw_out_text(out, record->labels.items[i].key, record->labels.items[i].value, KW_TEXT_MAX);
+    kw_out_end(out, '}');
 }
 
-json_t *kw_pod_record_to_json(const struct kw_pod_record *record, int *rc)
+void kw_pod_record_write(const struct kw_pod_record *record, struct kw_out *out)
 {
-    json_t *object = kw_put_document(rc);
-
     if ((unsigned)record->kind >= KW_WORKLOAD__MAX || record->id == NULL || record->id[0] == '\0' ||
         record->n_containers > KW_CONTAINERS_MAX) {
-        *rc = *rc != 0 ? *rc : -EINVAL;
-        return object;
+        out->rc = out->rc != 0 ? out->rc : -EINVAL;
+        return;
     }
-    kw_put_text(rc, object, "kind", kw_workload_kind_names[record->kind], KW_TEXT_MAX);
-    kw_put_text(rc, object, "id", record->id, KW_TEXT_MAX);
-    kw_put_text(rc, object, "name", record->name, KW_TEXT_MAX);
-    kw_put_text(rc, object, "namespace", record->namespace_, KW_TEXT_MAX);
-    kw_pod_owner_to_json(record, object, rc);
-    kw_put_text(rc, object, "runtime", record->runtime, KW_TEXT_MAX);
-    kw_put_text(rc, object, "cgroup", record->cgroup, KW_TEXT_MAX);
-    kw_put_u64(rc, object, "epoch", record->epoch);
-    kw_put_time_ms(rc, object, "started_unix_ms", record->started_unix_ms);
-    kw_put_time_ms(rc, object, "ended_unix_ms", record->ended_unix_ms);
-    kw_put_time_ms(rc, object, "t_unix_ms", record->t_unix_ms);
-    kw_put_u64(rc, object, "cpu_ns", record->cpu_ns);
-    kw_put_u64(rc, object, "active_uj", record->active_uj);
-    kw_put_u64(rc, object, "dram_uj", record->dram_uj);
-    put_known(rc, object, "idle_uj", record->idle_uj);
-    kw_put_u64(rc, object, "sigma_uj", record->sigma_uj);
-    kw_put_u64(rc, object, "watts_mw", record->watts_mw);
-    kw_put_u64(rc, object, "memory_bytes", record->memory_bytes);
+    kw_out_begin(out, NULL, '{');
+    kw_out_u64(out, "schema", KW_SCHEMA);
+    kw_out_text(out, "kind", kw_workload_kind_names[record->kind], KW_TEXT_MAX);
+    kw_out_text(out, "id", record->id, KW_TEXT_MAX);
+    kw_out_text(out, "name", record->name, KW_TEXT_MAX);
+    kw_out_text(out, "namespace", record->namespace_, KW_TEXT_MAX);
+    write_owner(record, out);
+    kw_out_text(out, "runtime", record->runtime, KW_TEXT_MAX);
+    kw_out_text(out, "cgroup", record->cgroup, KW_TEXT_MAX);
+    kw_out_u64(out, "epoch", record->epoch);
+    kw_out_time_ms(out, "started_unix_ms", record->started_unix_ms);
+    kw_out_time_ms(out, "ended_unix_ms", record->ended_unix_ms);
+    kw_out_time_ms(out, "t_unix_ms", record->t_unix_ms);
+    kw_out_u64(out, "cpu_ns", record->cpu_ns);
+    kw_out_u64(out, "active_uj", record->active_uj);
+    kw_out_u64(out, "dram_uj", record->dram_uj);
+    write_known(out, "idle_uj", record->idle_uj);
+    kw_out_u64(out, "sigma_uj", record->sigma_uj);
+    kw_out_u64(out, "watts_mw", record->watts_mw);
+    kw_out_u64(out, "memory_bytes", record->memory_bytes);
     if (record->requests_unit != NULL && record->requests_unit[0] != '\0') {
-        kw_put_u64(rc, object, "requests_total", record->requests_total);
-        kw_put_text(rc, object, "requests_unit", record->requests_unit, KW_TEXT_MAX);
+        kw_out_u64(out, "requests_total", record->requests_total);
+        kw_out_text(out, "requests_unit", record->requests_unit, KW_TEXT_MAX);
     }
-    kw_put_bool(rc, object, "estimated", record->estimated);
-    kw_put(rc, object, "containers", containers_to_json(record, rc));
-    return object;
+    kw_out_bool(out, "estimated", record->estimated);
+    write_containers(record, out);
+    kw_out_end(out, '}');
 }
 
 static void kind_from_json(struct kw_reader *reader, const json_t *object,
@@ -248,10 +248,10 @@ void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
 
 int kw_pod_record_encode(const struct kw_pod_record *record, char **ret, size_t *ret_len)
 {
-    int rc = 0;
-    json_t *object = kw_pod_record_to_json(record, &rc);
+    struct kw_out out = {0};
 
-    return kw_put_end(rc, object, JSON_COMPACT, ret, ret_len);
+    kw_pod_record_write(record, &out);
+    return kw_out_take(&out, ret, ret_len);
 }
 
 int kw_pod_record_decode(const char *json, size_t len, struct kw_pod_record *ret,

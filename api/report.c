@@ -68,6 +68,23 @@ static double watts_of(const struct kw_report *report, const struct kw_pod_recor
     return (double)pod->watts_mw / 1e3;
 }
 
+/** What only pods have; what is unknown is left out. */
+static void put_owner(const struct kw_pod_record *pod, json_t *object, int *rc)
+{
+    if (pod->owner_kind != NULL && pod->owner_kind[0] != '\0') {
+        kw_put_text(rc, object, "owner_kind", pod->owner_kind, KW_TEXT_MAX);
+        kw_put_text(rc, object, "owner_name", pod->owner_name, KW_TEXT_MAX);
+    }
+    if (pod->qos > KW_QOS_NONE && pod->qos < KW_QOS__MAX)
+        kw_put_text(rc, object, "qos", kw_qos_names[pod->qos], KW_TEXT_MAX);
+    if (pod->labels.n == 0)
+        return;
+    json_t *labels = json_object();
+    for (size_t i = 0; i < pod->labels.n; i++)
+        kw_put_text(rc, labels, pod->labels.items[i].key, pod->labels.items[i].value, KW_TEXT_MAX);
+    kw_put(rc, object, "labels", labels);
+}
+
 static json_t *workload_to_json(const struct kw_report *report, const struct kw_pod_record *pod,
                                 int *rc)
 {
@@ -78,7 +95,7 @@ static json_t *workload_to_json(const struct kw_report *report, const struct kw_
     kw_put_text(rc, object, "id", pod->id, KW_TEXT_MAX);
     kw_put_text(rc, object, "name", pod->name, KW_TEXT_MAX);
     kw_put_text(rc, object, "namespace", pod->namespace_, KW_TEXT_MAX);
-    kw_pod_owner_to_json(pod, object, rc);
+    put_owner(pod, object, rc);
     kw_put_text(rc, object, "cgroup", pod->cgroup, KW_TEXT_MAX);
     kw_put_bool(rc, object, "running", pod->ended_unix_ms == 0);
     kw_put(rc, object, "cpu_s", json_real((double)pod->cpu_ns / 1e9));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What holds for every codec of api/: decode(encode(x)) is x for random x; encode(decode(text)) of
- * that is the same text; a field taken away is either an error that names it or a default; a field
- * of another type, negative or too large is an error that names it; an error leaves the output
- * untouched; and running out of memory at any allocation is an error without a leak.
+ * that is the same text, and what jansson prints of it; a field taken away is either an error that
+ * names it or a default; a field of another type, negative or too large is an error that names it;
+ * an error leaves the output untouched; and running out of memory at any allocation is an error
+ * without a leak.
  *
  * Values are compared through their encoded text: structs have padding and pointers.
  */
@@ -101,6 +102,10 @@ static void test_random_values_survive_a_round_trip(void **state)
                 fail_msg("%s: %d %s in %s", codec->name, rc, why, text);
             kw_cleanup_free char *text_again = encoded(codec, again, &len_again);
             assert_string_equal(text, text_again);
+            json_t *tree = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+            kw_cleanup_free char *printed = json_dumps(tree, JSON_COMPACT);
+            json_decref(tree);
+            assert_string_equal(text, printed);
             codec->clear(value);
             codec->clear(again);
         }

@@ -91,6 +91,9 @@ static void test_more_packages_than_the_limit_are_refused(void **state)
     assert_string_equal(why, "packages");
 }
 
+/* Longest text that a codec takes. */
+#define TEXT_MAX 4095
+
 static void test_encoders_refuse_what_decoders_would(void **state)
 {
     (void)state;
@@ -117,6 +120,17 @@ static void test_encoders_refuse_what_decoders_would(void **state)
     struct kw_curve curve = {.capacity_mcpu = 1, .n = 200};
     assert_int_equal(kw_curve_encode(&curve, &text, &len), -EINVAL);
     struct kw_pod_record record = {.kind = KW_WORKLOAD__MAX, .id = (char[]){"x"}};
+    assert_int_equal(kw_pod_record_encode(&record, &text, &len), -EINVAL);
+    record = (struct kw_pod_record){.id = (char[]){"x"}, .name = (char[]){"\xff"}};
+    assert_int_equal(kw_pod_record_encode(&record, &text, &len), -EINVAL);
+    char too_long[TEXT_MAX + 2];
+    memset(too_long, 'x', sizeof(too_long) - 1);
+    too_long[sizeof(too_long) - 1] = '\0';
+    record.name = too_long;
+    assert_int_equal(kw_pod_record_encode(&record, &text, &len), -EINVAL);
+    record = (struct kw_pod_record){.id = (char[]){"x"}, .cpu_ns = UINT64_C(1) << 63};
+    assert_int_equal(kw_pod_record_encode(&record, &text, &len), -EINVAL);
+    record = (struct kw_pod_record){.id = (char[]){"x"}, .t_unix_ms = -1};
     assert_int_equal(kw_pod_record_encode(&record, &text, &len), -EINVAL);
     struct kw_advice advice = {0};
     assert_int_equal(kw_advice_encode(&advice, &text, &len), -EINVAL);
