@@ -60,38 +60,50 @@ struct kw_histogram {
     uint64_t bounds_ns[];
 };
 
-/* Escapes help texts and label values. @param quote whether '"' needs a backslash too. */
+/* A byte becomes three at most: U+FFFD. */
+#define ESCAPED_MAX 3
+
+static char *put(char *at, const char *text, size_t len)
+{
+    memcpy(at, text, len);
+    return at + len;
+}
+
+static char *puts_at(char *at, const char *text)
+{
+    return put(at, text, strlen(text));
+}
+
+/* Escapes help texts and label values. @param quote whether '"' needs a backslash too. @return the
+ * end. */
+static char *put_escaped(char *at, const char *text, bool quote)
+{
+    const char *end = text + strlen(text);
+
+    while (text < end) {
+        size_t width = 1;
+
+        if (*text == '\n' || *text == '\\' || (quote && *text == '"')) {
+            *at++ = '\\';
+            *at++ = *text == '\n' ? 'n' : *text;
+        } else if ((unsigned char)*text < 0x80) {
+            *at++ = *text;
+        } else {
+            width = kw_utf8_next(text, (size_t)(end - text), NULL);
+            at = width > 0 ? put(at, text, width) : puts_at(at, "\xEF\xBF\xBD");
+            width = width > 0 ? width : 1;
+        }
+        text += width;
+    }
+    return at;
+}
+
 static void add_escaped(struct kw_buf *out, const char *text, bool quote)
 {
-    size_t left = strlen(text);
-
-    while (left > 0) {
-        size_t run = 0; /* bytes that stand for themselves */
-        size_t width = 0;
-
-        while (run < left && text[run] != '\\' && text[run] != '\n' &&
-               !(quote && text[run] == '"')) {
-            width = kw_utf8_next(text + run, left - run, NULL);
-            if (width == 0)
-                break;
-            run += width;
-        }
-        (void)kw_buf_add(out, text, run);
-        text += run;
-        left -= run;
-        if (left == 0)
-            break;
-        if (*text == '\n')
-            (void)kw_buf_add(out, "\\n", 2);
-        else if (*text == '\\')
-            (void)kw_buf_add(out, "\\\\", 2);
-        else if (*text == '"')
-            (void)kw_buf_add(out, "\\\"", 2);
-        else
-            (void)kw_buf_adds(out, "\xEF\xBF\xBD");
-        text++;
-        left--;
-    }
+    if (kw_buf_reserve(out, ESCAPED_MAX * strlen(text)) < 0)
+        return;
+    out->len = (size_t)(put_escaped(out->data + out->len, text, quote) - out->data);
+    out->data[out->len] = '\0';
 }
 
 void kw_metrics_begin(struct kw_metrics_page *page, enum kw_metrics_format format,
@@ -131,31 +143,38 @@ void kw_metrics_family(struct kw_metrics_page *page, const char *name, enum kw_m
     add_family(page, name, len, openmetrics ? types[type].openmetrics : types[type].text, help);
 }
 
-/* Name and labels of a sample, and the blank before its value. @param le value of the label le, or
- * NULL. */
+/* Name and labels of a sample, and the blank before its value: a page has thousands. @param le
+ * value of the label le, or NULL. */
 static void add_series(struct kw_buf *out, const char *name, const char *suffix,
                        const struct kw_label *labels, const char *le)
 {
+    static const struct kw_label none = {NULL, NULL};
+    size_t most =
+        strlen(name) + strlen(suffix) + sizeof("{le=\"\"} ") + (le != NULL ? strlen(le) : 0);
     char separator = '{';
 
-    (void)kw_buf_adds(out, name);
-    (void)kw_buf_adds(out, suffix);
-    for (; labels != NULL && labels->name != NULL; labels++) {
-        (void)kw_buf_add(out, &separator, 1);
-        (void)kw_buf_adds(out, labels->name);
-        (void)kw_buf_adds(out, "=\"");
-        add_escaped(out, labels->value == NULL ? "" : labels->value, true);
-        (void)kw_buf_adds(out, "\"");
+    labels = labels != NULL ? labels : &none;
+    for (const struct kw_label *label = labels; label->name != NULL; label++)
+        most += strlen(label->name) + sizeof("{=\"\"") +
+                (label->value != NULL ? ESCAPED_MAX * strlen(label->value) : 0);
+    if (kw_buf_reserve(out, most) < 0)
+        return;
+    char *at = puts_at(puts_at(out->data + out->len, name), suffix);
+    for (; labels->name != NULL; labels++) {
+        *at++ = separator;
+        at = put(puts_at(at, labels->name), "=\"", 2);
+        at = labels->value == NULL ? at : put_escaped(at, labels->value, true);
+        *at++ = '"';
         separator = ',';
     }
     if (le != NULL) {
-        (void)kw_buf_add(out, &separator, 1);
-        (void)kw_buf_adds(out, "le=\"");
-        (void)kw_buf_adds(out, le);
-        (void)kw_buf_adds(out, "\"");
+        *at++ = separator;
+        at = puts_at(puts_at(puts_at(at, "le=\""), le), "\"");
         separator = ',';
     }
-    (void)kw_buf_adds(out, separator == '{' ? " " : "} ");
+    at = puts_at(at, separator == '{' ? " " : "} ");
+    *at = '\0';
+    out->len = (size_t)(at - out->data);
 }
 
 void kw_metrics_double(struct kw_metrics_page *page, const struct kw_label *labels, double value)
@@ -187,18 +206,21 @@ void kw_metrics_u64(struct kw_metrics_page *page, const struct kw_label *labels,
     kw_metrics_scaled(page, labels, value, 0);
 }
 
-/* value / 10^decimals, all places. @param text at least 32 bytes. */
+/* value / 10^decimals, all places: digit by digit, since a page has thousands of numbers. @param
+ * text at least 32 bytes. */
 static void format_scaled(char text[32], uint64_t value, unsigned decimals)
 {
-    uint64_t unit = 1;
+    char digits[32]; /* 20 at most, a point, and the NUL */
+    size_t at = sizeof(digits);
 
-    for (unsigned i = 0; i < decimals; i++)
-        unit *= 10;
-    if (decimals == 0)
-        (void)snprintf(text, 32, "%" PRIu64, value);
-    else
-        (void)snprintf(text, 32, "%" PRIu64 ".%0*" PRIu64, value / unit, (int)decimals,
-                       value % unit);
+    digits[--at] = '\0';
+    for (unsigned i = 0; i < decimals || value > 0 || i == decimals; i++) {
+        if (i == decimals && decimals > 0)
+            digits[--at] = '.';
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    }
+    memcpy(text, digits + at, sizeof(digits) - at);
 }
 
 void kw_metrics_scaled(struct kw_metrics_page *page, const struct kw_label *labels, uint64_t value,
@@ -209,7 +231,7 @@ void kw_metrics_scaled(struct kw_metrics_page *page, const struct kw_label *labe
     format_scaled(text, value, decimals < DECIMALS_MAX ? decimals : DECIMALS_MAX);
     add_series(page->out, page->name, "", labels, NULL);
     (void)kw_buf_adds(page->out, text);
-    (void)kw_buf_adds(page->out, "\n");
+    (void)kw_buf_add(page->out, "\n", 1);
 }
 
 int kw_metrics_end(struct kw_metrics_page *page)
