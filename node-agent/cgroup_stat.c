@@ -116,11 +116,10 @@ static int read_working_set(const char *mount, const char *path, const char *usa
 int agent_cgroup_memory_read(const struct agent_cgroup_mounts *mounts, const char *path,
                              uint64_t *ret)
 {
-    int r = read_working_set(mounts->paths[AGENT_HIERARCHY_V2], path, "memory.current",
-                             "inactive_file", ret);
-
-    if (r == -ENOENT)
-        r = read_working_set(mounts->paths[AGENT_HIERARCHY_MEMORY], path, "memory.usage_in_bytes",
-                             "total_inactive_file", ret);
-    return r;
+    /* the kernel has a controller in one hierarchy: where v1 has it, v2 has not */
+    if (mounts->paths[AGENT_HIERARCHY_MEMORY][0] != '\0')
+        return read_working_set(mounts->paths[AGENT_HIERARCHY_MEMORY], path,
+                                "memory.usage_in_bytes", "total_inactive_file", ret);
+    return read_working_set(mounts->paths[AGENT_HIERARCHY_V2], path, "memory.current",
+                            "inactive_file", ret);
 }

@@ -73,7 +73,8 @@ struct agent_workload {
     double cpu_mw, dram_mw; /**< EWMA of active power */
     uint64_t watched_ns;    /**< how long they have been averaged */
     uint64_t memory_bytes;
-    uint64_t memory_t_ns; /**< when memory was last read; 0: never */
+    uint64_t memory_t_ns;   /**< when memory was last read; 0: never */
+    uint64_t memory_cpu_ns; /**< cpu_ns then */
     size_t n_containers;
     struct agent_container *containers; /**< sorted by id */
     uint64_t *window_ns;    /**< per accounting package, CPU time in the present window */

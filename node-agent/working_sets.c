@@ -5,12 +5,23 @@
 
 #define ROUND_NS (15 * KW_NS_PER_S)
 
+/* Memory grows only where something runs; of what did not run since it was read the kernel may
+ * reclaim some, which is seen this much later. */
+#define IDLE_ROUND_NS (4 * ROUND_NS)
+
+static bool is_due(const struct agent_workload *workload, uint64_t now_ns)
+{
+    return workload->cpu_ns != workload->memory_cpu_ns ||
+           now_ns - workload->memory_t_ns >= IDLE_ROUND_NS;
+}
+
 static void read_one(struct agent_cgroups *cgroups, struct agent_workload *workload,
                      uint64_t now_ns)
 {
     uint64_t bytes = 0;
 
     workload->memory_t_ns = now_ns;
+    workload->memory_cpu_ns = workload->cpu_ns;
     if (workload->cgroups == 0)
         return;
     if (agent_cgroups_memory_bytes(cgroups, workload->label->cgroup, &bytes) == 0)
@@ -32,7 +43,8 @@ void agent_working_sets_read(struct agent_ledger *ledger, struct agent_cgroups *
 
     for (size_t i = 0; i < turns && i < n; i++) {
         *cursor = (*cursor + 1) % n;
-        read_one(cgroups, workloads[*cursor], now_ns);
+        if (is_due(workloads[*cursor], now_ns))
+            read_one(cgroups, workloads[*cursor], now_ns);
     }
     for (size_t i = 0; i < n; i++) {
         if (workloads[i]->memory_t_ns == 0)

@@ -8,8 +8,9 @@
 #include "node-agent/ledger.h"
 
 /**
- * Reads the memory of some workloads: new ones at once and the others in turn, each once in 15 s.
- * Memory changes slowly and costs two file reads per workload. Allocates nothing.
+ * Reads the memory of some workloads: new ones at once and the others in turn, each once in 15 s;
+ * one that did not run since, once in a minute. Memory changes slowly and costs two file reads per
+ * cgroup. Allocates nothing.
  * @param cursor where the turn stands; the caller keeps it.
  * @param now_ns CLOCK_MONOTONIC. @param interval_ns since the last call.
  */
