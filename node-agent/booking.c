@@ -38,6 +38,8 @@ struct agent_booking {
     uint64_t overflow_turns; /* of requests that have no workload, since the table was full */
     uint32_t quality;        /* of requests that were booked before an end, and is not told yet */
     bool multiplexed;
+    uint64_t followed; /* agent_cgroups_changes at the last walk over the cgroups */
+    bool follow_again; /* that walk left something to the next one */
     /* of the sample at hand, for the walk over the cgroups */
     uint64_t now_ns;
     int64_t now_unix_ms;
@@ -51,6 +53,7 @@ int agent_booking_new(const struct agent_booking_conf *conf, struct agent_bookin
     if (booking == NULL)
         return -ENOMEM;
     booking->conf = *conf;
+    booking->follow_again = true;
     if (booking->conf.n_packages > AGENT_PACKAGES_MAX)
         booking->conf.n_packages = AGENT_PACKAGES_MAX;
     int rc = agent_cells_new(booking->conf.n_packages, &booking->cells);
@@ -189,6 +192,7 @@ static void follow(void *user, const struct agent_cgroup *cgroup)
     }
     if (rc == 0 && !cell->known)
         rc = settle(booking, cell, cgroup);
+    booking->follow_again = booking->follow_again || rc < 0 || cgroup->gone_ns != 0;
     if (rc < 0) {
         booking->error = rc;
         return;
@@ -197,6 +201,18 @@ static void follow(void *user, const struct agent_cgroup *cgroup)
         cell->gone_sweeps = 0;
     else if (cell->gone_sweeps++ >= GONE_SWEEPS)
         forget_later(booking, cgroup->key);
+}
+
+/** Looks at the cgroups where there is news of them: most windows have none, and there are many. */
+static void follow_all(struct agent_booking *booking)
+{
+    uint64_t changes = agent_cgroups_changes(booking->conf.cgroups);
+
+    if (changes == booking->followed && !booking->follow_again)
+        return;
+    booking->followed = changes;
+    booking->follow_again = false;
+    agent_cgroups_each(booking->conf.cgroups, follow, booking);
 }
 
 /** Which part of the system a cgroup without a workload is. */
@@ -319,7 +335,7 @@ int agent_booking_take(struct agent_booking *booking, const struct agent_usage *
     booking->error = 0;
     booking->multiplexed = false;
     if (booking->conf.cgroups != NULL)
-        agent_cgroups_each(booking->conf.cgroups, follow, booking);
+        follow_all(booking);
     for (size_t i = 0; usage != NULL && i < usage->n; i++) {
         int rc = book_row(booking, usage, i, baseline);
         if (rc < 0)

@@ -38,8 +38,8 @@
 #include "node-agent/bpf_why.h"
 #include "node-agent/cgroup_mounts.h"
 
-/* Entries of a machine with few cgroups: 4096 x 8 bytes x CPUs. */
-#define ENTRIES_MIN        4096
+/* 4096 with the two that are always there: of two more the kernel would make 8192 buckets. */
+#define ENTRIES_MIN        4094
 /* Room for cgroups to come, and for those that ended and are not yet booked. */
 #define ENTRIES_PER_CGROUP 4
 /* 2^20 cgroups: no kernel runs that many, and it bounds what a caller can ask for. */

@@ -91,7 +91,8 @@ void agent_cgroup_table_clear(struct agent_cgroup_table *table)
 
 static bool resize(struct agent_cgroup_table *table, size_t n_buckets)
 {
-    struct agent_cgroup_table other = {.n = table->n, .n_buckets = n_buckets};
+    struct agent_cgroup_table other = {
+        .n = table->n, .n_buckets = n_buckets, .changes = table->changes};
 
     other.by_key = calloc(other.n_buckets, sizeof(struct agent_cgroup_node *));
     other.by_path = calloc(other.n_buckets, sizeof(struct agent_cgroup_node *));
@@ -164,6 +165,7 @@ struct agent_cgroup_node *agent_cgroup_table_add(struct agent_cgroup_table *tabl
         node->parent->children++;
     node->cgroup.path = KW_TAKE_PTR(copy);
     link_path(table, node);
+    table->changes++;
     return node;
 }
 
@@ -199,6 +201,7 @@ void agent_cgroup_table_unlink(struct agent_cgroup_table *table, struct agent_cg
         node->parent->children--;
     node->parent = NULL;
     node->cgroup.gone_ns = now_ns;
+    table->changes++;
 }
 
 void agent_cgroup_table_remove(struct agent_cgroup_table *table, struct agent_cgroup_node *node)
@@ -209,6 +212,7 @@ void agent_cgroup_table_remove(struct agent_cgroup_table *table, struct agent_cg
         at = &(*at)->next_key;
     *at = node->next_key;
     table->n--;
+    table->changes++;
     free((char *)node->cgroup.path);
     free(node);
     /* memory goes back after a storm; where there is none for a smaller table, this one stays */

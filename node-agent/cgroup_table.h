@@ -26,6 +26,7 @@ struct agent_cgroup_node {
 struct agent_cgroup_table {
     size_t n;         /**< nodes, gone ones included */
     size_t n_buckets; /**< a power of two, or 0 while empty */
+    uint64_t changes; /**< nodes added, unlinked and removed so far */
     struct agent_cgroup_node **by_key, **by_path, **by_wd;
 };
 

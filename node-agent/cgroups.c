@@ -406,6 +406,11 @@ void agent_cgroups_forget(struct agent_cgroups *cgroups, uint64_t key)
         agent_cgroup_table_remove(&cgroups->table, node);
 }
 
+uint64_t agent_cgroups_changes(const struct agent_cgroups *cgroups)
+{
+    return cgroups->table.changes;
+}
+
 void agent_cgroups_each(const struct agent_cgroups *cgroups,
                         void (*fn)(void *user, const struct agent_cgroup *cgroup), void *user)
 {

@@ -60,6 +60,9 @@ const struct agent_cgroup *agent_cgroups_find(const struct agent_cgroups *cgroup
 /** Drops a gone cgroup; one that is there stays. */
 void agent_cgroups_forget(struct agent_cgroups *cgroups, uint64_t key);
 
+/** Grows whenever a cgroup comes, goes or is dropped. */
+uint64_t agent_cgroups_changes(const struct agent_cgroups *cgroups);
+
 /** Calls fn for each cgroup of the table, gone ones included. fn must not change the table. */
 void agent_cgroups_each(const struct agent_cgroups *cgroups,
                         void (*fn)(void *user, const struct agent_cgroup *cgroup), void *user);
