@@ -67,6 +67,7 @@ struct agent {
     uint64_t windows_due;    /* since the last sample */
     uint64_t windows_taken;  /* of those, ones that came late together count once */
     uint64_t window_cpu_ns;  /* CPU time of those */
+    size_t workloads;        /* in the last sample */
     struct kw_snapshot *snapshots;
     struct agent_publisher *publisher;
     struct agent_exporter *exporter;
@@ -94,8 +95,9 @@ static void take_window(struct agent *agent)
 /** Windows as long as their cost asks for, from now on. */
 static void set_pace(struct agent *agent, uint64_t taken)
 {
-    unsigned windows = agent_pace_windows(
-        agent->options->interval_ns, taken > 0 ? agent->window_cpu_ns / taken : 0, agent->windows);
+    unsigned windows = agent_pace_windows(agent->options->interval_ns,
+                                          taken > 0 ? agent->window_cpu_ns / taken : 0,
+                                          agent->workloads, agent->windows);
 
     agent->window_cpu_ns = 0;
     if (windows == agent->windows)
@@ -122,6 +124,7 @@ static int show(struct agent *agent, bool last)
         kw_log_info(agent->log, "first sample", kw_u64("workloads", snapshot->n_rows),
                     kw_u64("watts_mw", snapshot->sample.watts_mw));
     agent->published_ns = now_ns;
+    agent->workloads = snapshot->n_rows;
     kw_snapshot_publish(agent->snapshots, snapshot);
     if (agent->publisher != NULL)
         agent_publisher_wake(agent->publisher);
@@ -405,7 +408,7 @@ static int start_timers(struct agent *agent, struct kw_err *err)
 {
     struct kw_source *unused = NULL;
 
-    agent->windows = agent_pace_windows(agent->options->interval_ns, 0, 0);
+    agent->windows = agent_pace_windows(agent->options->interval_ns, 0, 0, 0);
     uint64_t first_ns = window_ns(agent) < FIRST_SAMPLE_NS ? window_ns(agent) : FIRST_SAMPLE_NS;
     int rc =
         kw_loop_add_timer(agent->loop, first_ns, window_ns(agent), on_timer, agent, &agent->timer);

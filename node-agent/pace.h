@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -15,7 +16,8 @@
 /**
  * @param interval_ns between published samples. @param cost_ns CPU time of a window as measured; 0:
  * not known yet.
+ * @param workloads that a window looks at: with more of them it may cost more.
  * @param now windows at present; kept where the better number is not much better. 0: none yet.
  * @return windows per interval, at least 1; each is interval_ns / that long.
  */
-unsigned agent_pace_windows(uint64_t interval_ns, uint64_t cost_ns, unsigned now);
+unsigned agent_pace_windows(uint64_t interval_ns, uint64_t cost_ns, size_t workloads, unsigned now);
