@@ -293,9 +293,10 @@ static __always_inline bool knows_arrival(void)
 /* The task that ran here is not the one that the slot knows of: it came in by a switch that was not
  * announced, or somebody moved it while it ran. It knows how long it has had the CPU, and what was
  * before goes to whom the slot names. Where it does not know, it had it all; an idle task, which
- * never knows, takes it all along, since time must not be invented. */
+ * never knows, takes it all along, since time must not be invented.
+ * @param shared_ns of all the time since the slot's slice began; on return of the task's own. */
 static __always_inline void catch_up(struct kw_sched_slot *slot, const struct view *view,
-                                     __u64 now_ns)
+                                     __u64 now_ns, __u64 *shared_ns)
 {
     struct task_struct *task = view->task;
     __s64 open_ns = (__s64)(now_ns - slot->since_ns), ran_ns = open_ns;
@@ -310,6 +311,11 @@ static __always_inline void catch_up(struct kw_sched_slot *slot, const struct vi
             ran_ns = open_ns;
         if (slot->key != KW_SCHED_KEY_IDLE && open_ns > ran_ns) {
             struct kw_sched_value before = {.on_cpu_ns = (__u64)(open_ns - ran_ns)};
+            if (*shared_ns > (__u64)ran_ns)
+                before.shared_ns = *shared_ns - (__u64)ran_ns;
+            if (before.shared_ns > before.on_cpu_ns)
+                before.shared_ns = before.on_cpu_ns;
+            *shared_ns -= before.shared_ns;
             charge(slot->key, &before);
         }
     }
@@ -338,20 +344,18 @@ static __always_inline void enter(const struct view *ran, __u64 key, __u64 set,
     /* an earlier slice was said to end later than it did: go on from there */
     if (slot->since_ns - moment.task_ns < KW_SCHED_TICKLESS_NS_MAX)
         moment.task_ns = slot->since_ns;
+    bool was_idle = slot->key == KW_SCHED_KEY_IDLE; /* as the sibling sees it */
+    add.shared_ns = smt ? shared_ns(slot, moment.core_ns) : 0;
     if (!known)
-        catch_up(slot, ran, moment.task_ns);
+        catch_up(slot, ran, moment.task_ns, &add.shared_ns);
     last = slot->key;
     since = slot->since_ns;
     /* first the new slice, then the old one's time: `moved` may run with interrupts on, and a flush
      * that comes in between must not find the old slice open and charge it again */
     slot->key = key;
     slot->since_ns = moment.task_ns;
-    add.shared_ns = 0;
-    if (smt) {
-        add.shared_ns = shared_ns(slot, moment.core_ns);
-        if ((last == KW_SCHED_KEY_IDLE) != (key == KW_SCHED_KEY_IDLE))
-            publish(slot, key != KW_SCHED_KEY_IDLE, moment.core_ns);
-    }
+    if (smt && was_idle != (key == KW_SCHED_KEY_IDLE))
+        publish(slot, key != KW_SCHED_KEY_IDLE, moment.core_ns);
     if (counting)
         count(slot, &add);
     if (last == KW_SCHED_KEY_IDLE || moment.task_ns <= since)
