@@ -19,8 +19,9 @@ PROGRAMS = {"agent": BUILD / "node-agent/kwatt-node-agent", "extender": BUILD / 
             "recommender": BUILD / "vpa-recommender/kwatt-vpa-recommender"}
 
 # What the nodes are: the first a modern server, the second an old one, the third as the first. Cores are the machine's, shared by
-# all. Active watts at [cores]; straight, so that a pod's truth does not hang on its neighbours.
-IDLE_W = 30
+# all. Active watts at [cores]; straight, so that a pod's truth does not hang on its neighbours. Little power when idle: a meter that is
+# a process ticks late on a busy machine, and what a window then lacks of idle energy the next one has as active energy.
+IDLE_W = 4
 TRUTH = {"node1": [[0, 0], [1, 9], [2, 18]], "node2": [[0, 0], [1, 34], [2, 68]], "node3": [[0, 0], [1, 9], [2, 18]]}
 STALE_S = 10
 # How long a scheduler waits for an answer before it goes on without. Production wants it short; here the machine may be busy with
