@@ -79,7 +79,7 @@ void ext_find_texts(struct ext_finder *finder, const struct kw_json_text *texts,
 
     for (size_t i = 0; i < n && snapshot == NULL; i++)
         places[i] = NULL;
-    if (snapshot == NULL)
+    if (snapshot == NULL || n == 0) /* with optimisation gcc asks what keys hold then */
         return;
     for (size_t i = 0; i < n; i++)
         keys[i] = key_of(&texts[i], unescaped.text[i]);
