@@ -3,13 +3,17 @@
  * The reference of scheduler_bench.py: an extender that decodes nothing, from the HTTP library that
  * kwatt's extender uses. What a scheduler loses by asking this one is the price of asking at all.
  *
- * /prioritize answers a constant. /filter cannot: a scheduler that looks at a part of the nodes
- * asks for other ones each time, and refuses an answer with a node that it did not name. So it is
- * answered with the lists of the request as they are. Pod, Nodes and NodeNames come in this order
- * (Go encodes fields as they are declared), so all behind the mark of Nodes is the answer.
+ * A scheduler that looks at a part of the nodes asks for other ones each time. /filter is answered
+ * with the lists of the request as they are, since an answer with a node that was not named is
+ * refused. Pod, Nodes and NodeNames come in this order (Go encodes fields as they are declared), so
+ * all behind the mark of Nodes is the answer. /prioritize gives each name of the request a
+ * constant: a score of a node that was not asked for is dropped by the scheduler, which is less
+ * work than to keep it, so that an answer with other names would be no equal one. Whole nodes are
+ * answered with the first of the fleet.
  *
- *   static_extender HOST:PORT NODES       /prioritize scores the first NODES of fleet.h; port 0: a
- *                                         free one, which it prints; runs until it is ended
+ *   static_extender HOST:PORT NODES       /prioritize of whole nodes scores the first NODES of
+ *                                         fleet.h; port 0: a free one, which it prints; runs until
+ *                                         it is ended
  */
 #include <stdio.h>
 #include <string.h>
@@ -47,13 +51,42 @@ static void filter(void *user, const struct kw_http_request *request,
     response->content_type = "application/json";
 }
 
+/** The names of the request, without escapes, up to the end of their list. */
+static void score_names(const char *at, const char *end, struct kw_buf *out)
+{
+    static const char head[] = "{\"Host\":";
+    static const char tail[] = ",\"Score\":5}";
+
+    (void)kw_buf_adds(out, "[");
+    while (at < end && *at == '"') {
+        const char *quote = memchr(at + 1, '"', (size_t)(end - at - 1));
+        if (quote == NULL)
+            break;
+        (void)kw_buf_add(out, head, sizeof(head) - 1);
+        (void)kw_buf_add(out, at, (size_t)(quote + 1 - at));
+        (void)kw_buf_add(out, tail, sizeof(tail) - 1);
+        at = quote + 1;
+        if (at < end && *at == ',') {
+            (void)kw_buf_adds(out, ",");
+            at++;
+        }
+    }
+    (void)kw_buf_adds(out, "]");
+}
+
 static void prioritize(void *user, const struct kw_http_request *request,
                        struct kw_http_response *response)
 {
+    static const char names[] = "\"NodeNames\":[";
     const struct kw_buf *scores = user;
+    const char *end = request->body + request->body_len;
+    const char *found = memmem(request->body, request->body_len, names, sizeof(names) - 1);
 
-    (void)request;
     response->content_type = "application/json";
+    if (found != NULL) {
+        score_names(found + sizeof(names) - 1, end, response->body);
+        return;
+    }
     response->static_body = scores->data;
     response->static_len = scores->len;
 }
