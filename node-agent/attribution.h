@@ -73,6 +73,7 @@ extern const struct agent_attribution_ops agent_attribution_ratio_cpu;
 extern const struct agent_attribution_ops agent_attribution_ratio_instructions;
 extern const struct agent_attribution_ops agent_attribution_kepler;
 extern const struct agent_attribution_ops agent_attribution_regression;
+extern const struct agent_attribution_ops agent_attribution_polynomial;
 
 /** Methods; ends with NULL; the first is the default. */
 extern const struct agent_attribution_ops *const agent_attributions[];

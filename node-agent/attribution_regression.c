@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "regression": what counter-based meters do (Kepler before 0.10, SmartWatts): one weight for each
- * feature of the machine, fitted to the sum of all workloads, and each workload gets what its
- * features weigh. Here it is a ridge regression with an intercept, updated with every window, idle
- * off first, and rescaled so that it adds up to what was measured; the published ones do not, and
- * are far worse for it. For comparison: workloads whose instructions cost more than others' look
- * the same to it.
+ * What counter-based meters do: weights for the features of the machine, fitted to the sum of all
+ * workloads, and each workload gets what its own features weigh. Here it is a ridge regression with
+ * an intercept, updated with every window, idle off first, and rescaled so that it adds up to what
+ * was measured; the published ones do not, and are far worse for it. For comparison: workloads
+ * whose instructions cost more than others' look the same to it.
+ *
+ * "regression": one weight a feature (Kepler before 0.10). "polynomial": squares, too, and weights
+ * of their own for each 100 MHz of frequency, as SmartWatts has them (Fieni, Rouvoy, Seinturier,
+ * "SmartWatts: Self-Calibrating Software-Defined Power Meter for Containers", CCGRID 2020). The
+ * square of a sum is not the sum of squares, so that what a workload gets of it is less than its
+ * part; SmartWatts has that, too.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,8 +23,13 @@
 
 #define DOMAINS_MAX (2 * AGENT_PACKAGES_MAX)
 
-/* Intercept, thread seconds, 1e9 cycles, 1e9 instructions, 1e8 misses: numbers near 1. */
-#define WEIGHTS 5
+/* Intercept, thread seconds, 1e9 cycles, 1e9 instructions, 1e8 misses: numbers near 1. Then the
+ * squares of all but the first, a second. */
+#define LINEAR      5
+#define WEIGHTS_MAX (2 * LINEAR - 1)
+
+#define LAYER_MHZ 100
+#define LAYERS    64
 
 /* Ridge: prior of every weight, zero with this standard deviation, in watts and joules. */
 #define RIDGE 30.0
@@ -30,7 +40,9 @@
 
 struct regression {
     size_t max_workloads;
-    struct agent_filter *filters[DOMAINS_MAX];
+    size_t n_weights; /* LINEAR or WEIGHTS_MAX */
+    size_t n_layers;  /* of frequency */
+    struct agent_filter *filters[DOMAINS_MAX][LAYERS];
     struct agent_owed owed[DOMAINS_MAX];
     uint64_t *weights, *given, *scratch;
 };
@@ -41,15 +53,17 @@ static void regression_close(void **self)
 
     if (regression == NULL)
         return;
-    for (size_t i = 0; i < DOMAINS_MAX; i++)
-        agent_filter_free(&regression->filters[i]);
+    for (size_t i = 0; i < DOMAINS_MAX; i++) {
+        for (size_t k = 0; k < LAYERS; k++)
+            agent_filter_free(&regression->filters[i][k]);
+    }
     free(regression->weights);
     free(regression->given);
     free(regression->scratch);
     free(regression);
 }
 
-static int regression_open(size_t max_workloads, void **ret)
+static int open_with(size_t max_workloads, size_t n_weights, size_t n_layers, void **ret)
 {
     struct regression *regression = calloc(1, sizeof(*regression));
     void *owned = regression;
@@ -57,6 +71,8 @@ static int regression_open(size_t max_workloads, void **ret)
     if (regression == NULL)
         return -ENOMEM;
     regression->max_workloads = max_workloads;
+    regression->n_weights = n_weights;
+    regression->n_layers = n_layers;
     regression->weights = calloc(max_workloads, sizeof(uint64_t));
     regression->given = calloc(max_workloads, sizeof(uint64_t));
     regression->scratch = calloc(max_workloads, sizeof(uint64_t));
@@ -68,8 +84,18 @@ static int regression_open(size_t max_workloads, void **ret)
     return 0;
 }
 
+static int regression_open(size_t max_workloads, void **ret)
+{
+    return open_with(max_workloads, LINEAR, 1, ret);
+}
+
+static int polynomial_open(size_t max_workloads, void **ret)
+{
+    return open_with(max_workloads, WEIGHTS_MAX, LAYERS, ret);
+}
+
 static void add_features(const struct agent_window *window, const struct agent_features *features,
-                         double x[WEIGHTS])
+                         double x[WEIGHTS_MAX])
 {
     x[1] += (double)features->cpu_ns * 1e-9;
     if ((window->has & AGENT_HAS_COUNTERS) == 0)
@@ -79,35 +105,60 @@ static void add_features(const struct agent_window *window, const struct agent_f
     x[4] += (double)features->llc_misses * 1e-8;
 }
 
-static struct agent_filter *filter_of(struct regression *regression, unsigned domain)
+/** Squares of the rates, as long as the window is: energy, as the others. */
+static void add_squares(const struct agent_window *window, double x[WEIGHTS_MAX])
 {
-    if (domain >= DOMAINS_MAX)
-        return NULL;
-    struct agent_filter *filter = regression->filters[domain];
-    if (filter == NULL) {
-        if (agent_filter_new(WEIGHTS, &filter) < 0)
-            return NULL;
-        for (size_t i = 0; i < WEIGHTS; i++)
-            (void)agent_filter_add(filter, 0, RIDGE * RIDGE);
-        regression->filters[domain] = filter;
+    for (size_t i = 1; i < LINEAR && window->interval_ns > 0; i++)
+        x[LINEAR - 1 + i] = x[i] * x[i] / ((double)window->interval_ns * 1e-9);
+}
+
+/** Mean frequency of the window: as it says, or by cycles. */
+static size_t layer_of(const struct regression *regression, const struct agent_window *window,
+                       size_t n)
+{
+    double cycles = 0, cpu_ns = 0, mhz = window->mhz;
+
+    for (size_t i = 0; i < n && window->mhz == 0; i++) {
+        cycles += (double)window->features[i].cycles;
+        cpu_ns += (double)window->features[i].cpu_ns;
     }
-    return filter;
+    if (window->mhz == 0 && cpu_ns > 0)
+        mhz = cycles / cpu_ns * 1e3;
+    return (size_t)fmin(mhz / LAYER_MHZ, (double)regression->n_layers - 1);
+}
+
+static struct agent_filter *filter_of(struct regression *regression,
+                                      const struct agent_window *window, size_t n)
+{
+    if (window->domain >= DOMAINS_MAX)
+        return NULL;
+    struct agent_filter **place =
+        &regression->filters[window->domain][layer_of(regression, window, n)];
+    if (*place == NULL) {
+        if (agent_filter_new(regression->n_weights, place) < 0)
+            return NULL;
+        for (size_t i = 0; i < regression->n_weights; i++)
+            (void)agent_filter_add(*place, 0, RIDGE * RIDGE);
+    }
+    return *place;
 }
 
 static void fit(struct agent_filter *filter, const struct agent_window *window, size_t n)
 {
-    double x[WEIGHTS] = {(double)window->interval_ns * 1e-9};
+    double x[WEIGHTS_MAX] = {(double)window->interval_ns * 1e-9};
     double measured = (double)window->measured_uj * 1e-6, expected = 0;
 
     if (n == 0 || window->measured_uj == 0 || window->interval_ns == 0)
         return;
     for (size_t i = 0; i < n; i++)
         add_features(window, &window->features[i], x);
-    for (size_t i = 0; i < WEIGHTS; i++)
+    add_squares(window, x);
+    for (size_t i = 0; i < agent_filter_count(filter); i++)
         expected += agent_filter_mean(filter, i) * x[i];
     double noise = pow(NOISE_PART * measured, 2) + pow(NOISE_W * x[0], 2);
     (void)agent_filter_update(filter, x, measured - expected, noise);
-    for (size_t i = 0; i < WEIGHTS; i++)
+    /* a feature and its square are so much alike that one may make up for the other below 0 */
+    for (size_t i = 0; i < LINEAR && agent_filter_count(filter) == LINEAR; i++)
         agent_filter_clamp(filter, i, 0, 1e9);
 }
 
@@ -115,18 +166,20 @@ static void regression_split(void *self, const struct agent_window *window, stru
 {
     struct regression *regression = self;
     struct agent_owed elsewhere = {0};
-    struct agent_filter *filter = filter_of(regression, window->domain);
     size_t n = window->n < regression->max_workloads ? window->n : regression->max_workloads;
+    struct agent_filter *filter = filter_of(regression, window, n);
     double all = 0;
 
     if (filter != NULL)
         fit(filter, window, n);
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < n; i++) {
-            double x[WEIGHTS] = {0}, joules = 0;
+            double x[WEIGHTS_MAX] = {0}, joules = 0;
             add_features(window, &window->features[i], x);
-            for (size_t j = 1; j < WEIGHTS && filter != NULL; j++)
+            add_squares(window, x);
+            for (size_t j = 1; filter != NULL && j < agent_filter_count(filter); j++)
                 joules += agent_filter_mean(filter, j) * x[j];
+            joules = fmax(joules, 0);
             if (pass == 0)
                 all += joules;
             else
@@ -152,6 +205,14 @@ static void regression_forget(void *self, uint64_t workload)
 const struct agent_attribution_ops agent_attribution_regression = {
     .name = "regression",
     .open = regression_open,
+    .split = regression_split,
+    .forget = regression_forget,
+    .close = regression_close,
+};
+
+const struct agent_attribution_ops agent_attribution_polynomial = {
+    .name = "polynomial",
+    .open = polynomial_open,
     .split = regression_split,
     .forget = regression_forget,
     .close = regression_close,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every method owes: exact conservation and sane answers, whatever comes in. */
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -127,6 +128,38 @@ static void test_kepler(void **state)
     agent_attribution_kepler.close(&self);
 }
 
+/** What a second and an instruction cost changes with the frequency: weights of each are their own.
+ */
+static void test_layers_of_frequency(void **state)
+{
+    struct agent_features features[] = {{.cpu_ns = 0}, {.workload = 1}, {.workload = 2}};
+    struct agent_share shares[3];
+    struct agent_split split = {.shares = shares};
+    void *self = NULL;
+
+    (void)state;
+    assert_int_equal(agent_attribution_polynomial.open(8, &self), 0);
+    for (unsigned k = 0; k < 4000; k++) {
+        struct agent_window window = {.interval_ns = KW_NS_PER_S,
+                                      .has = AGENT_HAS_COUNTERS,
+                                      .mhz = k % 2 == 0 ? 1000 : 3000,
+                                      .n = 3,
+                                      .features = features};
+        bool measure = k >= 3998;
+        features[1].cpu_ns = measure ? KW_NS_PER_S : next() % KW_NS_PER_S;
+        features[2].instructions = measure ? KW_NS_PER_S : next() % KW_NS_PER_S;
+        /* uJ: 20 W and 10 W at 1 GHz, 10 W and 40 W at 3 GHz */
+        window.measured_uj = features[1].cpu_ns / (k % 2 == 0 ? 50 : 100) +
+                             features[2].instructions / (k % 2 == 0 ? 100 : 25);
+        agent_attribution_polynomial.split(self, &window, &split);
+        if (measure && k % 2 == 0)
+            assert_true(shares[1].active_uj > shares[2].active_uj * 3 / 2);
+        else if (measure)
+            assert_true(shares[2].active_uj > shares[1].active_uj * 3);
+    }
+    agent_attribution_polynomial.close(&self);
+}
+
 static void test_instructions(void **state)
 {
     const struct agent_features features[] = {
@@ -160,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_kepler),
         cmocka_unit_test(test_instructions),
+        cmocka_unit_test(test_layers_of_frequency),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
