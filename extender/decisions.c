@@ -24,7 +24,7 @@ _Static_assert(sizeof(ext_cpu_from_names) / sizeof(*ext_cpu_from_names) == EXT_C
 
 struct place {
     struct ext_decision decision; /**< t_unix_ms 0: none yet */
-    atomic_flag held;
+    _Atomic bool held;
 };
 
 struct ext_decisions {
@@ -34,12 +34,11 @@ struct ext_decisions {
 
 int ext_decisions_new(struct ext_decisions **ret)
 {
-    struct ext_decisions *decisions = calloc(1, sizeof(*decisions));
+    struct ext_decisions *decisions =
+        calloc(1, sizeof(*decisions)); /* takes memory as it is used */
 
     if (decisions == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < EXT_DECISIONS; i++)
-        atomic_flag_clear(&decisions->places[i].held);
     *ret = decisions;
     return 0;
 }
@@ -52,7 +51,7 @@ void ext_decisions_free(struct ext_decisions **decisions)
 
 static bool hold(struct place *place)
 {
-    return !atomic_flag_test_and_set_explicit(&place->held, memory_order_acquire);
+    return !atomic_exchange_explicit(&place->held, true, memory_order_acquire);
 }
 
 struct ext_decision *ext_decisions_next(struct ext_decisions *decisions)
@@ -69,7 +68,7 @@ void ext_decisions_done(struct ext_decisions *decisions, struct ext_decision *de
 {
     (void)decisions;
     /* the decision is the first member of its place */
-    atomic_flag_clear_explicit(&((struct place *)decision)->held, memory_order_release);
+    atomic_store_explicit(&((struct place *)decision)->held, false, memory_order_release);
 }
 
 static bool is_about(const struct ext_decision *decision, const char *pod)
