@@ -66,7 +66,8 @@ struct agent {
     unsigned windows;        /* of a sample */
     uint64_t windows_due;    /* since the last sample */
     uint64_t windows_taken;  /* of those, ones that came late together count once */
-    uint64_t window_cpu_ns;  /* CPU time of those */
+    uint64_t window_cpu_ns;  /* CPU time of those, and of waking up for them */
+    uint64_t idle_cpu_ns;    /* this thread's when it last had nothing to do */
     size_t workloads;        /* in the last sample */
     struct kw_snapshot *snapshots;
     struct agent_publisher *publisher;
@@ -83,10 +84,11 @@ static uint64_t window_ns(const struct agent *agent)
 static void take_window(struct agent *agent)
 {
     struct agent_sample_notes notes = {0};
-    uint64_t before_ns = agent_thread_cpu_ns();
 
     agent_sampler_window(agent->sampler, window_ns(agent), &notes);
-    agent->window_cpu_ns += agent_thread_cpu_ns() - before_ns;
+    uint64_t now_cpu_ns = agent_thread_cpu_ns();
+    agent->window_cpu_ns += now_cpu_ns - agent->idle_cpu_ns;
+    agent->idle_cpu_ns = now_cpu_ns;
     agent_say(&agent->said, agent->log, &notes, agent_metering_ops(agent->metering)->name);
     if (agent->exporter != NULL)
         agent_exporter_beat(agent->exporter, kw_now_ns());
@@ -162,6 +164,7 @@ static void on_timer(void *user, uint64_t expirations)
     set_pace(agent, agent->windows_taken);
     agent->windows_due = 0;
     agent->windows_taken = 0;
+    agent->idle_cpu_ns = agent_thread_cpu_ns();
     if (agent->options->once)
         kw_loop_stop(agent->loop, rc == 0 ? print_view(agent) : 1);
 }
@@ -172,6 +175,7 @@ static void on_cgroups(void *user, uint32_t events)
 
     (void)events;
     (void)agent_cgroups_update(agent->cgroups, kw_now_ns());
+    agent->idle_cpu_ns = agent_thread_cpu_ns();
 }
 
 static void on_signal(void *user, int signal_number)
@@ -456,6 +460,7 @@ int agent_new(const struct agent_options *options, FILE *out, struct agent **ret
 
 int agent_run(struct agent *agent)
 {
+    agent->idle_cpu_ns = agent_thread_cpu_ns();
     int code = kw_loop_run(agent->loop);
 
     if (code < 0) {
