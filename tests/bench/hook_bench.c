@@ -2,7 +2,9 @@
 /*
  * What the accounting costs: per context switch, by the kernel's own run_time_ns / run_cnt, beside
  * an empty program that is attached at the same time and sees the same switches; and per reading of
- * 1000 cgroups.
+ * 1000 cgroups. Both again with what is counted beside time, each beside time alone. Where the
+ * machine has no siblings or no PMU, its first two CPUs and the kernel's software events stand in
+ * for them: the program does the same, and only what a PMU's registers cost is missing.
  *
  * Load: two processes on one CPU that hand a byte back and forth over two pipes, so that nearly
  * every switch is between them: in cgroups of their own (each switch closes a slice), or in the
@@ -18,6 +20,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,11 +33,13 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "node-agent/accounting.h"
+#include "node-agent/bpf_counters.h"
 #include "tests/support/cgroup_rig.h"
 
-#define PLACEMENTS 7 /* times that the programs are loaded */
-#define ROUNDS     3 /* at each */
-#define SAMPLES    (PLACEMENTS * ROUNDS)
+#define PLACEMENTS         7 /* times that the programs are loaded */
+#define ROUNDS             3 /* at each */
+#define FEATURE_PLACEMENTS 3 /* of each feature: shown for comparison, without a bound */
+#define SAMPLES            (PLACEMENTS * ROUNDS)
 #define HAND_OVERS \
     60000 /* a round: some 0.3 s, and far more switches than the rest of the machine */
 #define READ_CGROUPS 1000
@@ -54,6 +59,19 @@ struct cost {
 };
 
 enum load { DIFFERENT, SAME, LOADS };
+
+/* What is counted beside time. */
+struct variant {
+    const char *name;
+    unsigned features;
+};
+
+static const struct variant variants[] = {
+    {"smt", AGENT_FEATURE_BIT(AGENT_FEATURE_SMT)},
+    {"counters", AGENT_FEATURE_BIT(AGENT_FEATURE_COUNTERS)},
+    {"smt_counters",
+     AGENT_FEATURE_BIT(AGENT_FEATURE_SMT) | AGENT_FEATURE_BIT(AGENT_FEATURE_COUNTERS)},
+};
 
 /* What was measured in one hierarchy. */
 struct series {
@@ -260,11 +278,27 @@ static double time_readings(const struct agent_accounting_ops *ops, void *self, 
     return ok ? median(us, READINGS) : -1;
 }
 
-static int measure_reading(void *ebpf, const struct agent_accounting_conf *conf, bool v1)
+/* @return microseconds a reading of all of them, of what `ops` counts; negative on error. */
+static double measure_backend(const struct agent_accounting_ops *ops,
+                              const struct agent_accounting_conf *conf,
+                              const struct kwt_cgroup *cgroups, size_t at_least)
+{
+    struct kw_err err = {0};
+    void *self = NULL;
+    double us = -1;
+
+    if (ops->open(conf, &self, &err) < 0)
+        (void)fprintf(stderr, "hook_bench: %s\n", err.text);
+    else if (visit(cgroups, READ_CGROUPS))
+        us = time_readings(ops, self, at_least);
+    ops->close(&self);
+    return us;
+}
+
+static int measure_reading(const struct agent_accounting_conf *conf, bool v1)
 {
     struct kwt_cgroup *cgroups = calloc(READ_CGROUPS, sizeof(*cgroups));
-    struct kw_err err = {0};
-    void *files = NULL;
+    double us[KW_ARRAY_SIZE(variants)];
 
     if (cgroups == NULL)
         return 1;
@@ -273,27 +307,37 @@ static int measure_reading(void *ebpf, const struct agent_accounting_conf *conf,
         (void)snprintf(name, sizeof(name), "read%zu", i);
         kwt_cgroup_make(&cgroups[i], v1, name);
     }
-    bool ok =
-        visit(cgroups, READ_CGROUPS) && agent_accounting_cgroup_files.open(conf, &files, &err) == 0;
-    double ebpf_us = ok ? time_readings(&agent_accounting_ebpf, ebpf, READ_CGROUPS) : -1;
-    double files_us = ok ? time_readings(&agent_accounting_cgroup_files, files, 1) : -1;
-    agent_accounting_cgroup_files.close(&files);
+    struct agent_accounting_conf time_alone = *conf;
+    time_alone.features = 0;
+    double ebpf_us = measure_backend(&agent_accounting_ebpf, &time_alone, cgroups, READ_CGROUPS);
+    double files_us = measure_backend(&agent_accounting_cgroup_files, conf, cgroups, 1);
+    bool ok = ebpf_us > 0 && files_us > 0;
+    for (size_t i = 0; i < KW_ARRAY_SIZE(variants); i++) {
+        struct agent_accounting_conf more = *conf;
+        more.features = variants[i].features;
+        us[i] = measure_backend(&agent_accounting_ebpf, &more, cgroups, READ_CGROUPS);
+        ok = ok && us[i] > 0;
+    }
     for (size_t i = 0; i < READ_CGROUPS; i++)
         kwt_cgroup_remove(&cgroups[i]);
     free(cgroups);
-    if (ebpf_us < 0 || files_us < 0) {
-        (void)fprintf(stderr, "hook_bench: readings failed %s\n", err.text);
+    if (!ok)
         return 1;
-    }
     (void)printf("{\"name\":\"hook.read_1000_cgroups_us\",\"value\":%.1f,\"unit\":\"us\","
                  "\"reference\":{\"name\":\"cgroup files\",\"value\":%.1f},\"ratio\":%.3f,"
                  "\"bound\":" BOUND_READ_US ",\"bound_on\":\"value\",\"better\":\"lower\"}\n",
                  ebpf_us, files_us, ebpf_us / files_us);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(variants); i++)
+        (void)printf("{\"name\":\"hook.read_1000_cgroups_us, %s\",\"value\":%.1f,\"unit\":"
+                     "\"us\",\"reference\":{\"name\":\"time alone\",\"value\":%.1f},\"ratio\":"
+                     "%.3f}\n",
+                     variants[i].name, us[i], ebpf_us, us[i] / ebpf_us);
     return 0;
 }
 
 /* Loads both programs, and measures them where they now are. @return 0; 1; SKIPPED. */
-static int measure_placement(const struct agent_accounting_conf *conf, struct series series[2])
+static int measure_placement(const struct agent_accounting_conf *conf, struct series *series,
+                             int n_series)
 {
     struct kw_err err = {0};
     void *ebpf = NULL;
@@ -313,7 +357,7 @@ static int measure_placement(const struct agent_accounting_conf *conf, struct se
             (void)fprintf(stderr, "hook_bench: no run-time statistics: %s\n", strerror(errno));
         else
             r = 0;
-        for (int i = 0; i < 2 && r == 0; i++) {
+        for (int i = 0; i < n_series && r == 0; i++) {
             if (kwt_cgroup_possible(series[i].v1))
                 r = measure_switches(&series[i], &ours, &empty);
         }
@@ -325,14 +369,55 @@ static int measure_placement(const struct agent_accounting_conf *conf, struct se
     return r;
 }
 
+/* One feature, by turns with time alone. */
+static int measure_feature(const struct agent_accounting_conf *conf, const struct variant *variant)
+{
+    struct series series[2] = {{.v1 = !kwt_cgroup_possible(false)},
+                               {.v1 = !kwt_cgroup_possible(false)}};
+    double ns[2];
+    int r = 0;
+
+    for (int i = 0; i < FEATURE_PLACEMENTS && r == 0; i++) {
+        for (int with = 0; with < 2 && r == 0; with++) {
+            struct agent_accounting_conf one = *conf;
+            one.features = with ? variant->features : 0;
+            r = measure_placement(&one, &series[with], 1);
+        }
+    }
+    for (int with = 0; with < 2 && r == 0; with++)
+        ns[with] = median(series[with].ratios[DIFFERENT], series[with].n) *
+                   median(series[with].empty_ns[DIFFERENT], series[with].n);
+    if (r == 0)
+        (void)printf("{\"name\":\"hook.switch_ns, %s\",\"value\":%.1f,\"unit\":\"ns\","
+                     "\"reference\":{\"name\":\"time alone\",\"value\":%.1f},\"ratio\":%.3f}\n",
+                     variant->name, ns[1], ns[0], ns[1] / ns[0]);
+    return r;
+}
+
+/* Siblings where the machine has none. */
+static void pair_up(struct agent_topology *topology)
+{
+    for (size_t cpu = 0; cpu < AGENT_CPUS_MAX; cpu++) {
+        if (topology->cpu_sibling[cpu] != 0)
+            return;
+    }
+    topology->cpu_sibling[0] = 1 + 1;
+    topology->cpu_sibling[1] = 1 + 0;
+}
+
 int main(void)
 {
+    static const struct agent_counter_event software[AGENT_COUNTER__MAX] = {
+        {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK},
+        {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK},
+        {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES},
+    };
     static struct agent_topology topology;
     static struct series series[2] = {{.v1 = false}, {.v1 = true}};
     struct agent_accounting_conf conf = {
         .topology = &topology, .sysfs_root = "/sys", .procfs_root = "/proc"};
-    struct kw_err err = {0};
-    void *ebpf = NULL;
+    static const uint16_t first_cpu = 0;
+    char why[128];
     int r = 0;
 
     if (!kwt_cgroup_possible(false) && !kwt_cgroup_possible(true)) {
@@ -342,14 +427,17 @@ int main(void)
     if (agent_topology_read("/sys", "/proc", &topology) < 0)
         return 1;
     for (int i = 0; i < PLACEMENTS && r == 0; i++)
-        r = measure_placement(&conf, series);
+        r = measure_placement(&conf, series, 2);
     if (r != 0)
         return r;
     print_series(&series[0]);
     print_series(&series[1]);
-    if (agent_accounting_ebpf.open(&conf, &ebpf, &err) < 0)
-        return 1;
-    r = measure_reading(ebpf, &conf, !kwt_cgroup_possible(false));
-    agent_accounting_ebpf.close(&ebpf);
-    return r;
+    pair_up(&topology);
+    if (agent_bpf_counters_try(&first_cpu, 1, agent_counter_events, why, sizeof(why)) < 0) {
+        (void)fprintf(stderr, "hook_bench: software events in place of a PMU's: %s\n", why);
+        conf.events = software;
+    }
+    for (size_t i = 0; i < KW_ARRAY_SIZE(variants) && r == 0; i++)
+        r = measure_feature(&conf, &variants[i]);
+    return r == 0 ? measure_reading(&conf, !kwt_cgroup_possible(false)) : r;
 }
