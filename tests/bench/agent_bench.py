@@ -37,6 +37,7 @@ SAMPLE_SECONDS = 5
 QUICK = bool(os.environ.get("KWATT_BENCH_QUICK"))   # the two small cases, without peers
 CASES = ((50, 750), (200, 3000), (200, 6000), (1000, 5000))
 PEERS_AT = (200, 3000)
+PEER_WAIT_SECONDS = 300   # Scaphandre needs more than a minute for 3000 processes on a busy machine
 BUSY = 20
 PREFIX = "kwatt-bench-"
 SLEEPERS = "i=1; while [ $i -lt %d ]; do sleep 100000 & i=$((i+1)); done; wait"
@@ -220,7 +221,7 @@ def measure_peer(name: str, command: list[str], port: int, marker: str) -> dict 
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                preexec_fn=rig.die_with_parent)
     try:
-        rig.wait_for(f"{name}'s first figures", works)
+        rig.wait_for(f"{name}'s first figures", works, seconds=PEER_WAIT_SECONDS)
         time.sleep(SAMPLE_SECONDS)
         return {"ms": median_ms(process.pid, scrape), "rss": rss_bytes(process.pid)}
     except rig.Failure as failure:
