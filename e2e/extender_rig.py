@@ -113,12 +113,12 @@ def read_answer(stream, method="POST"):
 
 
 class Extender:
-    def __init__(self, folder, redis_path, *options):
+    def __init__(self, folder, redis_path, *options, environment=None):
         self.log_path = os.path.join(folder, "extender.log")
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 [PROGRAM, "--listen", "127.0.0.1:0", "--redis", "unix://" + redis_path,
-                 "--refresh", "100ms", *options], stdout=log, stderr=log)
+                 "--refresh", "100ms", *options], stdout=log, stderr=log, env={**os.environ, **(environment or {})})
         self.port = int(wait_for("the extender names its port", self.find_port))
 
     def log(self):
@@ -175,11 +175,12 @@ POD = {"metadata": {"name": "p", "namespace": "orchard"},
 
 class Case(unittest.TestCase):
     options = ()
+    environment = {}  # more of it, for the extender
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="kwatt-e2e-")
         self.redis = Redis(self.folder)
-        self.extender = Extender(self.folder, self.redis.path, *self.options)
+        self.extender = Extender(self.folder, self.redis.path, *self.options, environment=self.environment)
         self.seq = 0
 
     def tearDown(self):

@@ -151,6 +151,8 @@ class WithRedis(Case):
 
 class Large(Case):
     """What a scheduler without nodeCacheCapable sends of 5000 nodes."""
+    # a sanitizer that holds back what was freed would be measured with it
+    environment = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0"}
 
     def memory_kib(self):
         with open("/proc/%d/status" % self.extender.process.pid, encoding="ascii") as status:
@@ -163,7 +165,7 @@ class Large(Case):
         body = ('{"Pod":%s,"Nodes":{"items":[%s]},"NodeNames":null}' % (json.dumps(POD), ",".join(items))).encode()
         self.assertGreater(len(body), 60 << 20)
         held = []
-        for i in range(3):
+        for i in range(5):
             answer = self.extender.ask("/filter", body)
             self.assertEqual(answer.status, 200)
             self.assertIn(b",".join(item.encode() for item in items[:50]), answer.body)
@@ -173,8 +175,8 @@ class Large(Case):
                 scores = self.extender.ask("/prioritize", body).json()
                 self.assertEqual([e["Host"] for e in scores], ["node-%04d" % k for k in range(5000)])
             held.append(self.memory_kib())
-        # a body and an answer at most are kept for the next request, and no more with each; a sanitizer keeps some for itself
-        self.assertLess(held[-1] - held[1], len(body) >> 10, held)
+        # a body and an answer at most are kept for the next request, and no more with each: three more would be three more bodies
+        self.assertLess(min(held[3:]) - held[1], len(body) >> 10, held)
 
 
 class Explain(Case):
