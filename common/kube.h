@@ -35,8 +35,8 @@ void kw_kube_free(struct kw_kube **kube);
 /** "https://10.0.0.1:6443": for messages. */
 const char *kw_kube_server(const struct kw_kube *kube);
 
-/** GET of one object. @param ret_body JSON. @return 0; -ENOENT 404; -EACCES 401, 403; -EREMOTEIO
- * other statuses (message of the Status object in err); as kw_http_client_call. */
+/** GET of one object. @param ret_body JSON. @return 0; -ENOENT 404; -EACCES 401, 403; -EBUSY 429;
+ * -EREMOTEIO other statuses (message of the Status object in err); as kw_http_client_call. */
 int kw_kube_get(struct kw_kube *kube, const char *path, struct kw_buf *ret_body,
                 struct kw_err *err);
 

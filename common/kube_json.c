@@ -259,6 +259,7 @@ int kw_kube_status_error(const char *method, const char *server, const char *pat
     case 403: code = -EACCES; break;
     case 404: code = -ENOENT; break;
     case 409: code = -EEXIST; break;
+    case 429: code = -EBUSY; break;
     default: code = -EREMOTEIO; break;
     }
     kw_kube_status_parse(body, len, &said);

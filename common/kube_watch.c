@@ -16,9 +16,10 @@
  * Invariants: version is NULL exactly when a list must be read; it is set only after SYNC_END.
  * Events between lists are delivered once: an event moves the version in the same step. Between two
  * failures without an event in between the wait grows (back-off with jitter), also where a server
- * accepts and closes at once, so that no server state makes a busy loop. After a failure a list of
- * one object tells whether the server answers again (UP): a watch itself says nothing while nothing
- * changes.
+ * accepts and closes at once, so that no server state makes a busy loop. A server that asks for
+ * patience (429: busy, or the storage of a new kind is not ready) is not down at once. After a
+ * failure a list of one object tells whether the server answers again (UP): a watch itself says
+ * nothing while nothing changes.
  *
  * One thread per watch; the owner's free interrupts the request in progress and any wait.
  */
@@ -41,7 +42,8 @@
 #define BACKOFF_MAX_MS   30000
 /* A stream that lived so long was a good one, even if nothing happened on it. */
 #define GOOD_STREAM_NS   (5 * KW_NS_PER_S)
-/* A refused version is tried again, as the server may lag behind; then the list is read anew. */
+/* A refused version is tried again, as the server may lag behind; then the list is read anew. So is
+ * a server that asks for patience; then it is down. */
 #define MAX_REFUSALS     3
 
 /* Beyond that it is no Status object. */
@@ -63,6 +65,7 @@ struct kw_kube_watch {
     char *version;
     struct kw_backoff backoff;
     unsigned refusals;
+    unsigned busy; /* times in a row that the server asked for patience */
     bool down;
     struct kw_kube_lines lines;
     struct kw_buf refusal; /* body of a status that is not 200 */
@@ -111,6 +114,7 @@ static int list(struct kw_kube_watch *watch, struct kw_err *err)
     tell(watch, KW_KUBE_SYNC_END, NULL, 0);
     watch->version = version;
     watch->down = false;
+    watch->busy = 0;
     return 0;
 }
 
@@ -217,7 +221,7 @@ static int stream(struct kw_kube_watch *watch, struct kw_err *err)
         r = 0; /* silent: perhaps half-open; opened again, and if that fails, it is a failure */
     }
     if (watch->events > 0)
-        watch->refusals = 0;
+        watch->refusals = watch->busy = 0;
     return r;
 }
 
@@ -290,6 +294,8 @@ static void *run(void *user)
         int r = step(watch, &err);
         if (kw_worker_stopped(&watch->worker))
             break;
+        if (r == -EBUSY && ++watch->busy < MAX_REFUSALS)
+            r = -EAGAIN;
         if (r < 0 && r != -EAGAIN) {
             watch->down = true;
             tell(watch, KW_KUBE_DOWN, err.text, strlen(err.text));

@@ -291,6 +291,28 @@ static void refused_version_lists_anew_at_last(void **state)
     finish(&f);
 }
 
+static void busy_server_is_not_down_at_once(void **state)
+{
+    static const struct step steps[] = {
+        {"limit=500", ANSWER, 429, "{}"},
+        {"limit=500", ANSWER, 200, LIST("10", "")},
+        {"resourceVersion=10", ANSWER, 429, "{\"message\":\"storage is (re)initializing\"}"},
+        {"resourceVersion=10", ANSWER, 429, "{}"},
+        {"resourceVersion=10", STREAM, 200, EVENT("ADDED", "a", "11")},
+        {"resourceVersion=11", ANSWER, 429, "{}"},
+        {"resourceVersion=11", ANSWER, 429, "{}"},
+        {"resourceVersion=11", ANSWER, 429, "{}"},
+        {"limit=500", ANSWER, 200, LIST("12", OBJECT("a", "12"))},
+        {"resourceVersion=12", STALL, 200, EVENT("MODIFIED", "a", "13")},
+    };
+    struct fixture f;
+    (void)state;
+
+    start(&f, steps, KW_ARRAY_SIZE(steps));
+    expect(&f, "begin begin end a down begin a end M:a ");
+    finish(&f);
+}
+
 static void failed_list_begins_again(void **state)
 {
     static const struct step steps[] = {
@@ -420,6 +442,7 @@ int main(void)
         cmocka_unit_test(broken_stream_resumes),
         cmocka_unit_test(other_errors_list_anew),
         cmocka_unit_test(refused_version_lists_anew_at_last),
+        cmocka_unit_test(busy_server_is_not_down_at_once),
         cmocka_unit_test(failed_list_begins_again),
         cmocka_unit_test(large_event),
         cmocka_unit_test(server_that_ends_every_stream_is_not_stormed),
