@@ -31,7 +31,7 @@ CASES = {
     "prefix": ({"extender/a.h": H + "/** A. */\nint score(int x);\n"}, {"extender/a.h": H + "/** A. */\nint ext_score(int x);\n"}),
     "length": ({"cli/main.c": "\n" * 81}, {"cli/main.c": "\n" * 80}),
     "leftover": ({"api/a.c": "/* TO" "DO: later */\n"}, {"api/a.c": "int todo_count;\n"}),
-    "machine-path": ({"README.md": "see /wo" "rk/main\n"}, {"README.md": "see docs/work/main\n"}),
+    "machine-path": ({"README.md": "see /wo" "rk/main\n"}, {"README.md": "see docs/wo" "rk/main\n"}),
 }
 
 
