@@ -14,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/kube_time.h"
 #include "api/names.h"
 #include "api/quantity.h"
 
@@ -154,6 +155,40 @@ static void read_text(const json_t *text, char *out, size_t size)
         memcpy(out, json_string_value(text), json_string_length(text) + 1);
 }
 
+/** The controller among the owners; the first, if somebody wrote several. */
+static const json_t *controller_of(const json_t *metadata)
+{
+    size_t i;
+    json_t *reference;
+
+    json_array_foreach (json_object_get(metadata, "ownerReferences"), i, reference) {
+        if (json_is_true(json_object_get(reference, "controller")))
+            return reference;
+    }
+    return NULL;
+}
+
+static void read_owner(const json_t *metadata, struct kw_top_owner *ret)
+{
+    const json_t *controller = controller_of(metadata);
+    const json_t *labels = json_object_get(metadata, "labels");
+    char kind[KW_TOP_KIND_MAX] = "";
+    char name[KW_TOP_NAME_MAX] = "";
+    char template_hash[KW_LABEL_VALUE_MAX] = "";
+    char rollout_hash[KW_LABEL_VALUE_MAX] = "";
+    char created[KW_POD_TIME_MAX] = "";
+    struct kw_made_by made_by = {kind, name, template_hash, rollout_hash, 0};
+
+    read_text(json_object_get(controller, "kind"), kind, sizeof(kind));
+    read_text(json_object_get(controller, "name"), name, sizeof(name));
+    read_text(json_object_get(labels, KW_LABEL_POD_TEMPLATE_HASH), template_hash,
+              sizeof(template_hash));
+    read_text(json_object_get(labels, KW_LABEL_ROLLOUT_HASH), rollout_hash, sizeof(rollout_hash));
+    read_text(json_object_get(metadata, "creationTimestamp"), created, sizeof(created));
+    made_by.created_unix_ms = kw_time_parse_ms(created);
+    kw_top_owner_find(&made_by, ret);
+}
+
 static void read_pod(const json_t *object, struct kw_extender_pod *pod)
 {
     const json_t *metadata = json_object_get(object, "metadata");
@@ -163,6 +198,7 @@ static void read_pod(const json_t *object, struct kw_extender_pod *pod)
     *pod = (struct kw_extender_pod){0};
     read_text(json_object_get(metadata, "namespace"), pod->ns, sizeof(pod->ns));
     read_text(json_object_get(metadata, "name"), pod->name, sizeof(pod->name));
+    read_owner(metadata, &pod->owner);
     pod->mirror = mirror != NULL && !json_is_null(mirror);
     read_placement(annotations, pod);
     read_expected(annotations, KW_ANNOTATION_EXPECTED_CPU, kw_pod_parse_mcpu, &pod->expected_mcpu,

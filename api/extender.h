@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/top_owner.h"
+
 /*
  * What kube-scheduler and an extender say to each other (k8s.io/kube-scheduler/extender/v1), as far
  * as kwatt reads it. These codecs build a tree; the extender's hot path has a scanner of its own
@@ -27,15 +29,19 @@ extern const char *const kw_placement_names[KW_PLACEMENT__MAX];
 #define KW_ANNOTATION_MIRROR "kubernetes.io/config.mirror"
 
 /** Largest CPU quantity taken for true, a million cores. A larger one is a bad value. */
-#define KW_POD_MCPU_MAX  UINT64_C(1000000000)
+#define KW_POD_MCPU_MAX    UINT64_C(1000000000)
 /** Largest kwatt.io/expected-watts taken for true: a megawatt. */
-#define KW_POD_MW_MAX    UINT64_C(1000000000)
+#define KW_POD_MW_MAX      UINT64_C(1000000000)
 /** Longest text of a quantity in a pod; no sensible one has more than twenty characters. */
-#define KW_POD_TEXT_MAX  63
+#define KW_POD_TEXT_MAX    63
 /** Bytes for a namespace (a DNS label, at most 63) and its NUL. */
-#define KW_NAMESPACE_MAX 64
+#define KW_NAMESPACE_MAX   64
 /** Bytes for the name of a pod (a DNS subdomain, at most 253) and its NUL. */
-#define KW_POD_NAME_MAX  254
+#define KW_POD_NAME_MAX    254
+/** Bytes for the value of a label (at most 63) and its NUL. */
+#define KW_LABEL_VALUE_MAX 64
+/** Bytes for a time as the API writes it, with room for a fraction of nanoseconds, and its NUL. */
+#define KW_POD_TIME_MAX    40
 
 /**
  * The part of a Pod that placement reads. A bad value (malformed, negative, of another type, too
@@ -45,6 +51,7 @@ struct kw_extender_pod {
     char ns[KW_NAMESPACE_MAX];  /**< "" where absent or no name of a namespace */
     char name[KW_POD_NAME_MAX]; /**< the same; of a pod to be made by a controller it may be absent
                                  */
+    struct kw_top_owner owner;  /**< the workload that it is of; empty where none can be told */
     /**
      * Effective CPU request as Kubernetes computes it: the greater of what runs together at the end
      * (containers and restartable init containers) and at each init container, plus overhead; a

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "api/kube_time.h"
 #include "api/quantity.h"
 
 void kw_owner_ref_clear(struct kw_owner_ref *ref)
@@ -73,34 +73,9 @@ bool kw_bytes_from_json(const json_t *value, uint64_t *ret_bytes)
     return text != NULL && kw_quantity_units(text, strlen(text), ret_bytes) == 0;
 }
 
-static bool digits(const char *text, size_t n, int *ret)
-{
-    int value = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        value = value * 10 + (text[i] - '0');
-    }
-    *ret = value;
-    return true;
-}
-
 int64_t kw_time_from_json(const json_t *value)
 {
     const char *text = json_string_value(value);
-    struct tm tm = {0};
 
-    /* the API server prints UTC always; a fraction is of no use here */
-    if (text == NULL || strlen(text) < 20 || text[4] != '-' || text[7] != '-' || text[10] != 'T' ||
-        text[13] != ':' || text[16] != ':' || text[strlen(text) - 1] != 'Z')
-        return 0;
-    if (!digits(text, 4, &tm.tm_year) || !digits(text + 5, 2, &tm.tm_mon) ||
-        !digits(text + 8, 2, &tm.tm_mday) || !digits(text + 11, 2, &tm.tm_hour) ||
-        !digits(text + 14, 2, &tm.tm_min) || !digits(text + 17, 2, &tm.tm_sec))
-        return 0;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
-    time_t seconds = timegm(&tm);
-    return seconds > 0 ? (int64_t)seconds * 1000 : 0;
+    return text == NULL ? 0 : kw_time_parse_ms(text);
 }

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/kube_time.h"
 #include "api/names.h"
 #include "common/num.h"
 #include "extender/json_walk.h"
@@ -131,8 +132,11 @@ static int container_member(struct kw_json *json, const struct kw_json_token *ke
     return 0;
 }
 
-/** Next object of the array around it. @return 1; 0 at the array's end; -EBADMSG. */
-static int next_container(struct kw_json *json, struct container *ret)
+/** Runs `member` for each key of the next object of the array around it. @return 1; 0 at the
+ * array's end; -EBADMSG. */
+static int next_object(struct kw_json *json,
+                       int (*member)(struct kw_json *, const struct kw_json_token *key, void *user),
+                       void *user)
 {
     struct kw_json_token key;
 
@@ -144,14 +148,19 @@ static int next_container(struct kw_json *json, struct container *ret)
             return 0;
         if (rc != EXT_JSON_OPEN)
             continue;
-        *ret = (struct container){0};
         while ((rc = ext_json_key(json, &key)) > 0) {
-            rc = container_member(json, &key, ret);
+            rc = member(json, &key, user);
             if (rc < 0)
                 return rc;
         }
         return rc < 0 ? rc : 1;
     }
+}
+
+static int next_container(struct kw_json *json, struct container *ret)
+{
+    *ret = (struct container){0};
+    return next_object(json, container_member, ret);
 }
 
 static int scan_containers(struct kw_json *json, struct spec *spec)
@@ -206,9 +215,22 @@ static int spec_member(struct kw_json *json, const struct kw_json_token *key, vo
     return ext_json_pass(json);
 }
 
+/** An owner of the pod. */
+struct reference {
+    struct kw_json_token kind, name;
+    bool controller;
+};
+
+/** Labels that tell a Deployment by its ReplicaSet. */
+struct labels {
+    struct kw_json_token template_hash, rollout_hash;
+};
+
 /** What metadata held; spans into the body. */
 struct metadata {
-    struct kw_json_token ns, name;
+    struct kw_json_token ns, name, created;
+    struct reference controller; /**< the first of them */
+    struct labels labels;
     struct annotations {
         struct kw_json_token placement, expected_cpu, expected_watts, mirror;
     } annotations;
@@ -217,7 +239,10 @@ struct metadata {
 /* a token of type KW_JSON_NULL stands for an absent one */
 #define ABSENT         ((struct kw_json_token){.type = KW_JSON_NULL})
 #define NO_ANNOTATIONS ((struct annotations){ABSENT, ABSENT, ABSENT, ABSENT})
-#define NO_METADATA    ((struct metadata){ABSENT, ABSENT, NO_ANNOTATIONS})
+#define NO_REFERENCE   ((struct reference){ABSENT, ABSENT, false})
+#define NO_LABELS      ((struct labels){ABSENT, ABSENT})
+#define NO_METADATA \
+    ((struct metadata){ABSENT, ABSENT, ABSENT, NO_REFERENCE, NO_LABELS, NO_ANNOTATIONS})
 
 static int annotation_member(struct kw_json *json, const struct kw_json_token *key, void *user)
 {
@@ -234,6 +259,50 @@ static int annotation_member(struct kw_json *json, const struct kw_json_token *k
     return ext_json_pass(json);
 }
 
+static int reference_member(struct kw_json *json, const struct kw_json_token *key, void *user)
+{
+    struct reference *reference = user;
+    struct kw_json_token value;
+
+    if (ext_json_is(key, "kind"))
+        return ext_json_scalar(json, &reference->kind);
+    if (ext_json_is(key, "name"))
+        return ext_json_scalar(json, &reference->name);
+    if (!ext_json_is(key, "controller"))
+        return ext_json_pass(json);
+    if (ext_json_scalar(json, &value) < 0)
+        return -EBADMSG;
+    reference->controller = value.type == KW_JSON_TRUE;
+    return 0;
+}
+
+static int scan_owners(struct kw_json *json, struct metadata *metadata)
+{
+    struct reference reference = NO_REFERENCE;
+    int rc = ext_json_enter(json, KW_JSON_ARRAY);
+
+    metadata->controller = NO_REFERENCE;
+    if (rc != EXT_JSON_OPEN)
+        return rc < 0 ? rc : 0;
+    while ((rc = next_object(json, reference_member, &reference)) > 0) {
+        if (reference.controller && !metadata->controller.controller)
+            metadata->controller = reference;
+        reference = NO_REFERENCE;
+    }
+    return rc;
+}
+
+static int label_member(struct kw_json *json, const struct kw_json_token *key, void *user)
+{
+    struct labels *labels = user;
+
+    if (ext_json_is(key, KW_LABEL_POD_TEMPLATE_HASH))
+        return ext_json_scalar(json, &labels->template_hash);
+    if (ext_json_is(key, KW_LABEL_ROLLOUT_HASH))
+        return ext_json_scalar(json, &labels->rollout_hash);
+    return ext_json_pass(json);
+}
+
 static int metadata_member(struct kw_json *json, const struct kw_json_token *key, void *user)
 {
     struct metadata *metadata = user;
@@ -242,6 +311,14 @@ static int metadata_member(struct kw_json *json, const struct kw_json_token *key
         return ext_json_scalar(json, &metadata->ns);
     if (ext_json_is(key, "name"))
         return ext_json_scalar(json, &metadata->name);
+    if (ext_json_is(key, "creationTimestamp"))
+        return ext_json_scalar(json, &metadata->created);
+    if (ext_json_is(key, "ownerReferences"))
+        return scan_owners(json, metadata);
+    if (ext_json_is(key, "labels")) {
+        metadata->labels = NO_LABELS;
+        return each_member(json, label_member, &metadata->labels);
+    }
     if (ext_json_is(key, "annotations")) {
         metadata->annotations = NO_ANNOTATIONS;
         return each_member(json, annotation_member, &metadata->annotations);
@@ -308,6 +385,24 @@ static void take_text(const struct kw_json_token *token, char *out, size_t size)
         memcpy(out, text, len + 1);
 }
 
+static void find_owner(const struct metadata *metadata, struct kw_top_owner *ret)
+{
+    char kind[KW_TOP_KIND_MAX] = "";
+    char name[KW_TOP_NAME_MAX] = "";
+    char template_hash[KW_LABEL_VALUE_MAX] = "";
+    char rollout_hash[KW_LABEL_VALUE_MAX] = "";
+    char created[KW_POD_TIME_MAX] = "";
+    struct kw_made_by made_by = {kind, name, template_hash, rollout_hash, 0};
+
+    take_text(&metadata->controller.kind, kind, sizeof(kind));
+    take_text(&metadata->controller.name, name, sizeof(name));
+    take_text(&metadata->labels.template_hash, template_hash, sizeof(template_hash));
+    take_text(&metadata->labels.rollout_hash, rollout_hash, sizeof(rollout_hash));
+    take_text(&metadata->created, created, sizeof(created));
+    made_by.created_unix_ms = kw_time_parse_ms(created);
+    kw_top_owner_find(&made_by, ret);
+}
+
 static uint64_t effective_request(const struct spec *spec)
 {
     uint64_t mcpu = spec->containers.mcpu + spec->sidecars.mcpu;
@@ -339,6 +434,7 @@ int ext_pod_scan(struct kw_json *json, struct kw_extender_pod *ret)
         return rc;
     take_text(&pod.metadata.ns, ret->ns, sizeof(ret->ns));
     take_text(&pod.metadata.name, ret->name, sizeof(ret->name));
+    find_owner(&pod.metadata, &ret->owner);
     ret->mirror = annotations->mirror.type != KW_JSON_NULL;
     ret->placement = placement(&annotations->placement, &ret->bad_values);
     ret->expected_mcpu = expected(&annotations->expected_cpu, kw_pod_parse_mcpu, &ret->bad_values);

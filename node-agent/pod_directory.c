@@ -17,9 +17,9 @@
 #include <string.h>
 
 #include "api/owner.h"
+#include "api/top_owner.h"
 #include "common/cleanup.h"
 #include "node-agent/ledger.h"
-#include "node-agent/pod_owner.h"
 
 /* As long as the ledger lists an ended workload. */
 #define GONE_KEEP_NS AGENT_DEPART_NS
@@ -144,9 +144,9 @@ static void keep_labels(const struct agent_pod_directory *directory, struct kw_l
 
 static int keep_owner(struct kw_pod *pod)
 {
-    struct agent_pod_owner top;
+    struct kw_top_owner top;
 
-    agent_pod_owner_find(pod, &top);
+    kw_top_owner_of(pod, &top);
     kw_owner_ref_clear(&pod->owner);
     pod->has_owner = top.kind[0] != '\0';
     pod->owner.kind = strdup(top.kind);

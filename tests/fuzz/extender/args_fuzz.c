@@ -71,6 +71,7 @@ static void compare(const struct ext_args *args, const struct kw_extender_args *
     const struct kw_extender_pod *b = &reference->pod;
 
     need(strcmp(a->ns, b->ns) == 0 && strcmp(a->name, b->name) == 0);
+    need(strcmp(a->owner.kind, b->owner.kind) == 0 && strcmp(a->owner.name, b->owner.name) == 0);
     need(a->request_mcpu == b->request_mcpu);
     need(a->expected_mcpu == b->expected_mcpu && a->expected_mw == b->expected_mw);
     need(a->placement == b->placement && a->mirror == b->mirror);

@@ -16,6 +16,7 @@ struct want {
     uint32_t bad;
     bool mirror;
     const char *ns, *name;
+    const char *kind, *owner;
 };
 
 static void check_pod(const char *reader, const char *pod, const struct kw_extender_pod *got,
@@ -26,13 +27,16 @@ static void check_pod(const char *reader, const char *pod, const struct kw_exten
                 got->expected_mw == want->expected_mw && got->placement == want->placement &&
                 got->bad_values == want->bad && got->mirror == want->mirror &&
                 strcmp(got->ns, want->ns != NULL ? want->ns : "") == 0 &&
-                strcmp(got->name, want->name != NULL ? want->name : "") == 0;
+                strcmp(got->name, want->name != NULL ? want->name : "") == 0 &&
+                strcmp(got->owner.kind, want->kind != NULL ? want->kind : "") == 0 &&
+                strcmp(got->owner.name, want->owner != NULL ? want->owner : "") == 0;
 
     if (!same)
-        fail_msg("%s: %s\nrequest %llu expected %llu mcpu %llu mW placement %d bad %u ns '%s'",
-                 reader, pod, (unsigned long long)got->request_mcpu,
-                 (unsigned long long)got->expected_mcpu, (unsigned long long)got->expected_mw,
-                 (int)got->placement, got->bad_values, got->ns);
+        fail_msg(
+            "%s: %s\nrequest %llu expected %llu mcpu %llu mW placement %d bad %u ns '%s' of %s %s",
+            reader, pod, (unsigned long long)got->request_mcpu,
+            (unsigned long long)got->expected_mcpu, (unsigned long long)got->expected_mw,
+            (int)got->placement, got->bad_values, got->ns, got->owner.kind, got->owner.name);
 }
 
 static void check(const char *pod, struct want want)
@@ -166,6 +170,49 @@ static void test_annotations(void **state)
     check("{\"metadata\":{\"namespace\":\"a\\u0000b\"}}", (struct want){0});
 }
 
+#define OWNED(by, more) "{\"metadata\":{\"ownerReferences\":[" by "]" more "}}"
+#define BY(kind, name) \
+    "{\"apiVersion\":\"x/v1\",\"kind\":\"" kind "\",\"name\":\"" name "\",\"controller\":true}"
+#define HASH(value) ",\"labels\":{\"a\":\"b\",\"pod-template-hash\":\"" value "\"}"
+#define MADE        ",\"creationTimestamp\":\"2026-11-29T19:53:37Z\""
+
+/* What api/top_owner.h says of a pod that was decoded whole: tests/unit/node-agent
+ * pod_directory_test.c has the table. */
+static void test_owners(void **state)
+{
+    (void)state;
+    check(OWNED(BY("ReplicaSet", "press-7d4b"), HASH("7d4b")),
+          (struct want){.kind = "Deployment", .owner = "press"});
+    check(OWNED(BY("ReplicaSet", "press-7d4b"), HASH("\\u0037d4b")),
+          (struct want){.kind = "Deployment", .owner = "press"});
+    check(OWNED(BY("ReplicaSet", "press-7d4b"), HASH("7d4c")),
+          (struct want){.kind = "ReplicaSet", .owner = "press-7d4b"});
+    check(OWNED(BY("ReplicaSet", "press-7d4b"), ",\"labels\":{\"pod-template-hash\":7}"),
+          (struct want){.kind = "ReplicaSet", .owner = "press-7d4b"});
+    check(OWNED(BY("ReplicaSet", "a-1"), ",\"labels\":{\"rollouts-pod-template-hash\":\"1\"}"),
+          (struct want){.kind = "Rollout", .owner = "a"});
+    check(OWNED(BY("Job", "backup-29933033"), MADE),
+          (struct want){.kind = "CronJob", .owner = "backup"});
+    check(OWNED(BY("Job", "backup-29933033"), ""),
+          (struct want){.kind = "Job", .owner = "backup-29933033"});
+    check(OWNED(BY("Job", "backup-29933033"), ",\"creationTimestamp\":null"),
+          (struct want){.kind = "Job", .owner = "backup-29933033"});
+    check(OWNED(BY("DaemonSet", "d"), ""), (struct want){.kind = "DaemonSet", .owner = "d"});
+    check(OWNED(BY("StatefulSet", "s"), MADE), (struct want){.kind = "StatefulSet", .owner = "s"});
+    check(OWNED("7,null,[],{}," BY("Widget", "w") "," BY("DaemonSet", "second"), ""),
+          (struct want){.kind = "Widget", .owner = "w"});
+    check(OWNED("{\"kind\":\"Widget\",\"name\":\"w\"}", ""), (struct want){0});
+    check(OWNED("{\"kind\":\"Widget\",\"name\":\"w\",\"controller\":\"true\"}", ""),
+          (struct want){0});
+    check(OWNED(BY("Node", "barn-a"), ""), (struct want){0});
+    check(OWNED(BY("Widget", "Not/A/Name"), ""), (struct want){0});
+    check(OWNED(BY("Wid get", "w"), ""), (struct want){0});
+    check(OWNED("{\"kind\":[],\"name\":{},\"controller\":true}", ""), (struct want){0});
+    check("{\"metadata\":{\"ownerReferences\":{},\"labels\":[],\"creationTimestamp\":{}}}",
+          (struct want){0});
+    check(OWNED(BY("DaemonSet", "d"), ",\"ownerReferences\":[]"), (struct want){0});
+}
+
 /* Fields of Kubernetes' own that are of no expected type are passed over: the API server vouches
  * for them. */
 static void test_other_types(void **state)
@@ -199,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_requests),    cmocka_unit_test(test_init_containers),
         cmocka_unit_test(test_quantities),  cmocka_unit_test(test_annotations),
         cmocka_unit_test(test_other_types), cmocka_unit_test(test_given_twice),
+        cmocka_unit_test(test_owners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

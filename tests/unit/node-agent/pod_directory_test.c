@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/top_owner.h"
 #include "common/cleanup.h"
 #include "node-agent/ledger.h"
 #include "node-agent/pod_directory.h"
-#include "node-agent/pod_owner.h"
 #include "tests/support/cmocka.h"
 
 static struct agent_pod_directory *directory;
@@ -149,15 +149,15 @@ static void test_owners(void **state)
                              .created_unix_ms = INT64_C(1795982017000),
                              .owner = {.kind = (char *)rows[i].kind, .name = (char *)rows[i].name},
                              .labels = {.n = 1, .items = &pair}};
-        struct agent_pod_owner owner;
-        agent_pod_owner_find(&pod, &owner);
+        struct kw_top_owner owner;
+        kw_top_owner_of(&pod, &owner);
         print_message("%s %s\n", rows[i].kind, rows[i].name);
         assert_string_equal(owner.kind, rows[i].top_kind);
         assert_string_equal(owner.name, rows[i].top_name);
     }
     struct kw_pod orphan = {.has_owner = false};
-    struct agent_pod_owner owner;
-    agent_pod_owner_find(&orphan, &owner);
+    struct kw_top_owner owner;
+    kw_top_owner_of(&orphan, &owner);
     assert_string_equal(owner.kind, "");
 }
 

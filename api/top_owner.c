@@ -11,14 +11,13 @@
  *               (pkg/controller/cronjob, getJobName). A Job made by hand may end in a number as
  *               well, but not in the minute at which its pod was made.
  */
-#include "node-agent/pod_owner.h"
+#include "api/top_owner.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/owner.h"
-#include "common/num.h"
 
 #define MS_PER_MINUTE 60000
 
@@ -38,15 +37,15 @@ static bool cut(char *name, const char *suffix)
     return true;
 }
 
-static void set_kind(struct agent_pod_owner *ret, const char *kind)
+static void set_kind(struct kw_top_owner *ret, const char *kind)
 {
     (void)snprintf(ret->kind, sizeof(ret->kind), "%s", kind);
 }
 
-static void from_replica_set(const struct kw_pod *pod, struct agent_pod_owner *ret)
+static void from_replica_set(const struct kw_made_by *made_by, struct kw_top_owner *ret)
 {
-    const char *deployment = kw_labels_get(&pod->labels, "pod-template-hash");
-    const char *rollout = kw_labels_get(&pod->labels, "rollouts-pod-template-hash");
+    const char *deployment = made_by->pod_template_hash;
+    const char *rollout = made_by->rollout_hash;
 
     if (deployment != NULL && cut(ret->name, deployment))
         set_kind(ret, kw_owner_kind_names[KW_OWNER_DEPLOYMENT]);
@@ -54,26 +53,42 @@ static void from_replica_set(const struct kw_pod *pod, struct agent_pod_owner *r
         set_kind(ret, "Rollout");
 }
 
-static void from_job(const struct kw_pod *pod, struct agent_pod_owner *ret)
+/** The minute that a text is, in digits alone. @return -1 where it is none. */
+static int64_t minute_of(const char *text)
+{
+    int64_t minute = 0;
+    size_t len = strlen(text);
+
+    /* thirteen digits are more than any clock shows */
+    if (len == 0 || len > 13)
+        return -1;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -1;
+        minute = minute * 10 + (text[i] - '0');
+    }
+    return minute;
+}
+
+static void from_job(const struct kw_made_by *made_by, struct kw_top_owner *ret)
 {
     const char *dash = strrchr(ret->name, '-');
-    uint64_t minute = 0;
 
-    if (dash == NULL || dash == ret->name || pod->created_unix_ms <= 0)
+    if (dash == NULL || dash == ret->name || made_by->created_unix_ms <= 0)
         return;
-    uint64_t made = (uint64_t)(pod->created_unix_ms / MS_PER_MINUTE);
-    uint64_t first = made > CRON_LATE_MINUTES ? made - CRON_LATE_MINUTES : 0;
-    if (kw_parse_u64(dash + 1, first, made, &minute) < 0)
+    int64_t made = made_by->created_unix_ms / MS_PER_MINUTE;
+    int64_t minute = minute_of(dash + 1);
+    if (minute < 0 || minute > made || minute < made - CRON_LATE_MINUTES)
         return;
     ret->name[dash - ret->name] = '\0';
     set_kind(ret, kw_owner_kind_names[KW_OWNER_CRON_JOB]);
 }
 
-static bool kind_ok(const char *kind)
+bool kw_kind_ok(const char *kind)
 {
     size_t n = strlen(kind);
 
-    if (n == 0 || n >= sizeof(((struct agent_pod_owner *)NULL)->kind))
+    if (n == 0 || n >= KW_TOP_KIND_MAX)
         return false;
     for (size_t i = 0; i < n; i++) {
         char c = kind[i];
@@ -83,18 +98,31 @@ static bool kind_ok(const char *kind)
     return true;
 }
 
-void agent_pod_owner_find(const struct kw_pod *pod, struct agent_pod_owner *ret)
+void kw_top_owner_find(const struct kw_made_by *made_by, struct kw_top_owner *ret)
 {
-    *ret = (struct agent_pod_owner){.kind = ""};
+    *ret = (struct kw_top_owner){.kind = ""};
     /* of a static pod's mirror the node is the owner, which says nothing */
-    if (!pod->has_owner || !kind_ok(pod->owner.kind) || !kw_kube_name_ok(pod->owner.name) ||
-        strcmp(pod->owner.kind, "Node") == 0)
+    if (made_by->kind == NULL || made_by->name == NULL || !kw_kind_ok(made_by->kind) ||
+        !kw_kube_name_ok(made_by->name) || strcmp(made_by->kind, "Node") == 0)
         return;
-    set_kind(ret, pod->owner.kind);
-    (void)snprintf(ret->name, sizeof(ret->name), "%s", pod->owner.name);
+    set_kind(ret, made_by->kind);
+    (void)snprintf(ret->name, sizeof(ret->name), "%s", made_by->name);
     switch (kw_owner_kind_of(ret->kind)) {
-    case KW_OWNER_REPLICA_SET: from_replica_set(pod, ret); break;
-    case KW_OWNER_JOB: from_job(pod, ret); break;
+    case KW_OWNER_REPLICA_SET: from_replica_set(made_by, ret); break;
+    case KW_OWNER_JOB: from_job(made_by, ret); break;
     default: break;
     }
+}
+
+void kw_top_owner_of(const struct kw_pod *pod, struct kw_top_owner *ret)
+{
+    const struct kw_made_by made_by = {
+        .kind = pod->has_owner ? pod->owner.kind : NULL,
+        .name = pod->has_owner ? pod->owner.name : NULL,
+        .pod_template_hash = kw_labels_get(&pod->labels, KW_LABEL_POD_TEMPLATE_HASH),
+        .rollout_hash = kw_labels_get(&pod->labels, KW_LABEL_ROLLOUT_HASH),
+        .created_unix_ms = pod->created_unix_ms,
+    };
+
+    kw_top_owner_find(&made_by, ret);
 }
