@@ -5,9 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/extender.h"
+#include "api/owner.h"
+#include "api/top_owner.h"
+
 /** Longest text around a node name: the braces included. */
 #define KEY_AROUND "kwatt:v1:advice:{}"
 _Static_assert(sizeof(KEY_AROUND) + KW_NODE_NAME_MAX <= KW_KEY_MAX, "KW_KEY_MAX is too small");
+
+_Static_assert(sizeof(KW_KEY_PREFIX "profile://") + KW_NAMESPACE_MAX + KW_TOP_KIND_MAX +
+                       KW_TOP_NAME_MAX <=
+                   KW_KEY_MAX,
+               "KW_KEY_MAX is too small");
 
 static int key_of(char out[KW_KEY_MAX], const char *kind, const char *node)
 {
@@ -36,4 +45,12 @@ int kw_key_pods(char out[KW_KEY_MAX], const char *node)
 int kw_key_advice(char out[KW_KEY_MAX], const char *node)
 {
     return key_of(out, "advice", node);
+}
+
+int kw_key_profile(char out[KW_KEY_MAX], const char *ns, const char *kind, const char *name)
+{
+    if (!kw_kube_name_ok(ns) || strlen(ns) >= KW_NAMESPACE_MAX || !kw_kind_ok(kind) ||
+        !kw_kube_name_ok(name))
+        return -EINVAL;
+    return snprintf(out, KW_KEY_MAX, KW_KEY_PREFIX "profile:%s/%s/%s", ns, kind, name);
 }

@@ -21,8 +21,15 @@
 #define KW_FIELD_CURVE  "curve"  /**< api/curve.h */
 #define KW_FIELD_INFO   "info"   /**< api/node_info.h */
 
-/** Long enough for any key: prefix, kind, braces, and a node name of at most KW_NODE_NAME_MAX. */
-#define KW_KEY_MAX       320
+/** Sorted set: "NS/KIND/NAME" of each workload with a profile, score = when it was last written, in
+ * unix ms. */
+#define KW_KEY_PROFILES  KW_KEY_PREFIX "profiles"
+/** Field of a profile's hash: api/profile.h. */
+#define KW_FIELD_PROFILE "profile"
+
+/** Long enough for any key: prefix, kind, braces, and a node name of at most KW_NODE_NAME_MAX; or a
+ * namespace, a kind and the name of a workload. */
+#define KW_KEY_MAX       416
 #define KW_NODE_NAME_MAX 253 /**< RFC 1123 subdomain, as Kubernetes */
 
 /** "kwatt:v1:node:{NODE}": hash. Braces are literal: a node's keys share a cluster slot. @return
@@ -37,6 +44,14 @@ int kw_key_pods(char out[KW_KEY_MAX], const char *node);
 /** "kwatt:v1:advice:{NODE}": hash, field = workload id, value = api/advice.h; written by the
  * recommender where there is no API server. @return as kw_key_node. */
 int kw_key_advice(char out[KW_KEY_MAX], const char *node);
+
+/** "kwatt:v1:profile:NS/KIND/NAME": hash, of a workload (api/top_owner.h); written by the
+ * recommender. What follows the prefix is its member of KW_KEY_PROFILES. @return length, or -EINVAL
+ * for texts that no Kubernetes object has as these. */
+int kw_key_profile(char out[KW_KEY_MAX], const char *ns, const char *kind, const char *name);
+
+/** The member of KW_KEY_PROFILES in a key of kw_key_profile. */
+#define KW_KEY_PROFILE_MEMBER(key) ((key) + sizeof(KW_KEY_PREFIX "profile:") - 1)
 
 /** Default ports. */
 #define KW_PORT_EXTENDER    9890

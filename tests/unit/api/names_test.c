@@ -39,11 +39,34 @@ static void test_bad_names_are_refused(void **state)
     assert_int_equal(key[strlen(key) - 1], '}');
 }
 
+static void test_profiles(void **state)
+{
+    (void)state;
+    char key[KW_KEY_MAX] = "untouched";
+    char name[255];
+
+    assert_int_equal(kw_key_profile(key, "orchard", "Bad Kind", "a"), -EINVAL);
+    assert_int_equal(kw_key_profile(key, "orchard", "", "a"), -EINVAL);
+    assert_int_equal(kw_key_profile(key, "orchard", "Job", "a/b"), -EINVAL);
+    assert_int_equal(kw_key_profile(key, "", "Job", "a"), -EINVAL);
+    memset(name, 'n', sizeof(name));
+    name[254] = '\0';
+    assert_int_equal(kw_key_profile(key, "orchard", "Job", name), -EINVAL);
+    name[64] = '\0';
+    assert_int_equal(kw_key_profile(key, name, "Job", "a"), -EINVAL);
+    assert_string_equal(key, "untouched");
+    int len = kw_key_profile(key, "orchard", "Deployment", "press");
+    assert_int_equal(len, (int)strlen(key));
+    assert_string_equal(key, "kwatt:v1:profile:orchard/Deployment/press");
+    assert_string_equal(KW_KEY_PROFILE_MEMBER(key), "orchard/Deployment/press");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_share_a_slot),
         cmocka_unit_test(test_bad_names_are_refused),
+        cmocka_unit_test(test_profiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/extender.h"
+#include "api/top_owner.h"
+
+/*
+ * What the pods of one workload were seen to use and to draw: written by the recommender from the
+ * agents' records, read by the extender, which expects the same of the next pod.
+ *
+ * A core is a logical CPU's time, whatever the machine: as in the pod records, in requests, and in
+ * the capacity of a curve. So a profile learnt on one machine is used on any other unscaled, and
+ * what a faster core does more is not in it (docs/placement-profiles.md).
+ */
+
+/** Most pods that a profile speaks for: what was learnt of more weighs no more. */
+#define KW_PROFILE_PODS_MAX 10000
+
+/** Most that one pod is taken to use: 1021 cores, as in the histograms of the recommender. */
+#define KW_PROFILE_MCPU_MAX UINT64_C(1021000)
+
+/** Most that a core is taken to draw: a kilowatt. */
+#define KW_PROFILE_MW_MAX UINT64_C(1000000)
+
+/** A profile that was not written for this long is none: as long as the recommender remembers. */
+#define KW_PROFILE_AGE_MAX_MS (INT64_C(8) * 24 * 3600 * 1000)
+
+/** Bytes for the unit of requests and its NUL. */
+#define KW_PROFILE_UNIT_MAX 32
+
+struct kw_profile {
+    char ns[KW_NAMESPACE_MAX];
+    struct kw_top_owner owner; /**< never empty */
+    int64_t t_unix_ms;         /**< when it was learnt */
+    uint64_t pods;             /**< that it rests on, 1..KW_PROFILE_PODS_MAX; the older ones count
+                                    by a part */
+    uint64_t used_mcpu;        /**< mean CPU use of a pod */
+    uint64_t sigma_mcpu;       /**< standard deviation of that from pod to pod; of one pod 0 */
+    uint64_t core_mw;          /**< active power of a core that it uses; 0: unknown */
+    uint64_t request_uj;       /**< active energy of a request that it answers; 0: unknown */
+    char request_unit[KW_PROFILE_UNIT_MAX]; /**< as in the pod record; "" with request_uj 0 */
+    bool estimated;                         /**< some of the energy comes from a model */
+};
+
+/** Whether every rule stated above holds. @return NULL, or a static text naming the field. */
+const char *kw_profile_check(const struct kw_profile *profile);
+
+/** Encode and decode as in api/sample.h; what kw_profile_check refuses is -EINVAL, or -EBADMSG. */
+int kw_profile_encode(const struct kw_profile *profile, char **ret, size_t *ret_len);
+int kw_profile_decode(const char *json, size_t len, struct kw_profile *ret, const char **ret_why);

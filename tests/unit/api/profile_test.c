@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/profile.h"
+#include "common/cleanup.h"
+#include "tests/support/cmocka.h"
+
+static const struct kw_profile press = {
+    .ns = "orchard",
+    .owner = {.kind = "Deployment", .name = "press"},
+    .t_unix_ms = INT64_C(1760000000000),
+    .pods = 7,
+    .used_mcpu = 410,
+    .sigma_mcpu = 35,
+    .core_mw = 3900,
+    .request_uj = 18000,
+    .request_unit = "turn",
+    .estimated = true,
+};
+
+static void test_what_is_written_reads_back(void **state)
+{
+    (void)state;
+    kw_cleanup_free char *text = NULL;
+    struct kw_profile again;
+    size_t len = 0;
+
+    assert_int_equal(kw_profile_encode(&press, &text, &len), 0);
+    assert_int_equal(kw_profile_decode(text, len, &again, NULL), 0);
+    assert_string_equal(again.ns, press.ns);
+    assert_string_equal(again.owner.kind, press.owner.kind);
+    assert_string_equal(again.owner.name, press.owner.name);
+    assert_string_equal(again.request_unit, press.request_unit);
+    assert_int_equal(again.t_unix_ms, press.t_unix_ms);
+    assert_int_equal(again.pods, press.pods);
+    assert_int_equal(again.used_mcpu, press.used_mcpu);
+    assert_int_equal(again.sigma_mcpu, press.sigma_mcpu);
+    assert_int_equal(again.core_mw, press.core_mw);
+    assert_int_equal(again.request_uj, press.request_uj);
+    assert_true(again.estimated);
+}
+
+#define HEAD "{\"schema\":1,\"namespace\":\"a\",\"kind\":\"Job\",\"name\":\"b\",\"t_unix_ms\":1,"
+
+static void test_absurd_ones_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        {HEAD "\"pods\":1,\"used_mcpu\":0}", NULL},
+        {HEAD "\"pods\":0,\"used_mcpu\":0}", "pods"},
+        {HEAD "\"pods\":10001,\"used_mcpu\":0}", "pods"},
+        {HEAD "\"pods\":1,\"used_mcpu\":1021000}", NULL},
+        {HEAD "\"pods\":1,\"used_mcpu\":1021001}", "used_mcpu"},
+        {HEAD "\"pods\":1,\"used_mcpu\":-1}", "used_mcpu"},
+        {HEAD "\"pods\":1,\"used_mcpu\":1.5}", "used_mcpu"},
+        {HEAD "\"pods\":1}", "used_mcpu"},
+        {HEAD "\"pods\":1,\"used_mcpu\":1,\"sigma_mcpu\":1021001}", "sigma_mcpu"},
+        {HEAD "\"pods\":1,\"used_mcpu\":1,\"core_mw\":1000001}", "core_mw"},
+        {"{\"schema\":1,\"namespace\":\"a/b\",\"kind\":\"Job\",\"name\":\"b\",\"t_unix_ms\":1,"
+         "\"pods\":1,\"used_mcpu\":1}",
+         "the workload's name"},
+        {"{\"schema\":1,\"namespace\":\"a\",\"kind\":\"\",\"name\":\"b\",\"t_unix_ms\":1,"
+         "\"pods\":1,\"used_mcpu\":1}",
+         "the workload's name"},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        struct kw_profile profile;
+        const char *why = NULL;
+        int rc = kw_profile_decode(rows[i].text, strlen(rows[i].text), &profile, &why);
+        print_message("%s\n", rows[i].text);
+        assert_int_equal(rc, rows[i].why == NULL ? 0 : -EBADMSG);
+        if (rows[i].why != NULL)
+            assert_string_equal(why, rows[i].why);
+    }
+    struct kw_profile absurd = press;
+    char *text = NULL;
+    size_t len;
+    absurd.used_mcpu = KW_PROFILE_MCPU_MAX + 1;
+    assert_int_equal(kw_profile_encode(&absurd, &text, &len), -EINVAL);
+    assert_null(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_written_reads_back),
+        cmocka_unit_test(test_absurd_ones_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
