@@ -102,6 +102,42 @@ static inline const char *kw_json_pass_plain(const char *p, const char *end)
     return p;
 }
 
+#ifdef __SSE2__
+/** Bits of 16 bytes: set where a byte is no letter, digit or sign as names are made of. */
+static inline uint64_t kw_json_name_ends(const char *p)
+{
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+    /* signed compare: below '#' are the quote, blanks, '!', control bytes, those with the high bit
+     */
+    __m128i ends = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8('#')),
+                                _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+
+    return (uint64_t)(uint32_t)_mm_movemask_epi8(ends);
+}
+#endif
+
+/**
+ * The length of a string that is a name of up to 63 bytes, found without a loop. @param p behind
+ * its opening quote. @return a length that is no name's where it is something else, or too near
+ * the end to tell.
+ */
+static inline size_t kw_json_name_len(const char *p, const char *end)
+{
+#ifdef __SSE2__
+    if (end - p < 64)
+        return SIZE_MAX;
+    uint64_t ends = kw_json_name_ends(p) | kw_json_name_ends(p + 16) << 16 |
+                    kw_json_name_ends(p + 32) << 32 | kw_json_name_ends(p + 48) << 48;
+    unsigned len = (unsigned)__builtin_ctzll(ends | UINT64_C(1) << 63);
+
+    return p[len] == '"' ? len : SIZE_MAX;
+#else
+    (void)p;
+    (void)end;
+    return SIZE_MAX;
+#endif
+}
+
 /** A string; p behind its opening quote. @return its closing quote or NULL. */
 static inline const char *kw_json_pass_string(struct kw_json *json, const char *p, bool key,
                                               bool *ret_escaped)

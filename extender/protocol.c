@@ -251,6 +251,7 @@ int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, struc
     args->pod = (struct kw_extender_pod){0};
     args->has_names = args->has_nodes = false;
     args->n_names = args->n_items = 0;
+    args->body_len = len;
     kw_json_begin(&json, body, len);
     *ret_why = "the body is no JSON object";
     rc = ext_json_enter(&json, KW_JSON_OBJECT);
@@ -291,12 +292,50 @@ static char *put(char *at, const char *bytes, size_t len)
     return at + len;
 }
 
+#define PUT_TEXT(at, text) put(at, text, TEXT_LEN(text))
+
+static bool is_no_name(const struct kw_json_text *name)
+{
+    return name->at == no_name.at;
+}
+
+/** Candidates from `from` on up to the next null. @return the one behind the last. */
+static size_t run_end(const struct ext_args *args, size_t from)
+{
+    while (from < args->n_names && !is_no_name(&args->names[from]))
+        from++;
+    return from;
+}
+
+/**
+ * The elements of NodeNames. What stands side by side in the body goes over as it is, commas
+ * included: one copy for the whole list as a scheduler sends it.
+ */
+static char *put_names(char *at, const struct ext_args *args)
+{
+    for (size_t i = 0; i < args->n_names;) {
+        size_t end = run_end(args, i);
+        if (i > 0)
+            *at++ = ',';
+        if (end == i) { /* null, which is the empty name */
+            at = PUT_TEXT(at, "\"\"");
+            i++;
+            continue;
+        }
+        const char *first = args->names[i].at - 1; /* its quote */
+        const struct kw_json_text *last = &args->names[end - 1];
+        at = put(at, first, (size_t)(last->at + last->len + 1 - first));
+        i = end;
+    }
+    return at;
+}
+
 static size_t filter_room(const struct ext_args *args)
 {
     size_t room = 256; /* the frame around the two lists */
 
-    for (size_t i = 0; args->has_names && i < args->n_names; i++)
-        room += args->names[i].len + TEXT_LEN("\"\",");
+    if (args->has_names)
+        room += args->body_len; /* nothing of the list becomes longer */
     for (size_t i = 0; args->has_nodes && i < args->n_items; i++)
         room += args->items[i].len + TEXT_LEN(",");
     return room;
@@ -308,8 +347,6 @@ static void close_buf(struct kw_buf *out, char *end)
     out->len = (size_t)(end - out->data);
     *end = '\0';
 }
-
-#define PUT_TEXT(at, text) put(at, text, TEXT_LEN(text))
 
 int ext_answer_filter(const struct ext_args *args, struct kw_buf *out)
 {
@@ -330,13 +367,7 @@ int ext_answer_filter(const struct ext_args *args, struct kw_buf *out)
     at = PUT_TEXT(at, ",\"NodeNames\":");
     if (args->has_names) {
         *at++ = '[';
-        for (size_t i = 0; i < args->n_names; i++) {
-            if (i > 0)
-                *at++ = ',';
-            *at++ = '"';
-            at = kw_bytes_put(at, args->names[i].at, args->names[i].len);
-            *at++ = '"';
-        }
+        at = put_names(at, args);
         *at++ = ']';
     } else {
         at = PUT_TEXT(at, "null");
@@ -373,10 +404,13 @@ int ext_answer_prioritize(const struct ext_args *args, const uint8_t *scores, st
 {
     static const char head[16] = "{\"Host\":\"";
     size_t n = ext_args_count(args);
-    size_t room = TEXT_LEN("[]") + 1 + sizeof(tails[0].text);
+    size_t room =
+        TEXT_LEN("[]") + 1 + sizeof(tails[0].text) + n * TEXT_LEN("{\"Host\":\"\",\"Score\":10},");
 
-    for (size_t i = 0; i < n; i++)
-        room += ext_args_name(args, i)->len + TEXT_LEN("{\"Host\":\"\",\"Score\":10},");
+    if (args->has_names)
+        room += args->body_len; /* of which the names are a part */
+    for (size_t i = 0; !args->has_names && i < n; i++)
+        room += args->items[i].name.len;
     if (kw_buf_reserve(out, room) < 0)
         return -ENOMEM;
     char *at = PUT_TEXT(out->data + out->len, "[");

@@ -35,6 +35,7 @@ struct ext_args {
     bool has_nodes; /**< Nodes given and not null */
     size_t n_names, n_items;
     size_t names_cap, items_cap, places_cap;
+    size_t body_len;            /**< of the request that was read */
     struct kw_json_text *names; /**< as received: the spans between the quotes */
     struct ext_item *items;
     const struct ext_place **places; /**< where the candidates stand, as ext_find_strings has it;

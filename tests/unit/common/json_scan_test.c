@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,44 @@ static void test_strings_come_in_rows(void **state)
     assert_int_equal(kw_json_strings(&json, texts, 4), 1);
     assert_int_equal(kw_json_next(&json, &token), KW_JSON_ERROR);
     assert_int_equal(kw_json_strings(&json, texts, 4), 0);
+}
+
+/** Strings of every length, each with each kind of byte at each place, in rows and one by one. */
+static void test_rows_agree_with_tokens(void **state)
+{
+    static const char *const bits[] = {"x",        "!",  " ",    "\\n", "\\\"",
+                                       "\xc3\xa9", "\"", "\x01", "\xff"};
+
+    (void)state;
+    for (size_t len = 0; len < 80; len++) {
+        for (size_t at = 0; at <= len; at += 1 + len / 16) {
+            for (size_t b = 0; b < KW_ARRAY_SIZE(bits); b++) {
+                char text[512];
+                struct kw_json rows, tokens;
+                struct kw_json_text texts[8];
+                struct kw_json_token token;
+                static const char fill[] = "abcdefghijklmnopqrstuvwxyz-."
+                                           "0123456789abcdefghijklmnopqrstuvwxyz-.0123456789abcdef";
+                (void)snprintf(text, sizeof(text),
+                               "[\"%.*s\",\"%.*s%s%.*s\",\"%.*s\",\"a\" ,\"%.*s\"]", (int)len, fill,
+                               (int)at, fill, bits[b], (int)(len - at), fill, (int)len, fill,
+                               (int)len, fill);
+                begin(&rows, text);
+                begin(&tokens, text);
+                (void)kw_json_next(&rows, &token);
+                (void)kw_json_next(&tokens, &token);
+                size_t n = kw_json_strings(&rows, texts, KW_ARRAY_SIZE(texts));
+                for (size_t i = 0; i < n; i++) {
+                    assert_int_equal(kw_json_next(&tokens, &token), KW_JSON_STRING);
+                    assert_ptr_equal(texts[i].at, token.at);
+                    assert_int_equal(texts[i].len, token.len);
+                    assert_int_equal(texts[i].escaped, token.escaped);
+                }
+                assert_int_equal(kw_json_next(&rows, &token), kw_json_next(&tokens, &token));
+                assert_ptr_equal(rows.pos, tokens.pos);
+            }
+        }
+    }
 }
 
 static void test_skip_gives_values_verbatim(void **state)
@@ -387,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_come_in_order),
         cmocka_unit_test(test_strings_come_in_rows),
+        cmocka_unit_test(test_rows_agree_with_tokens),
         cmocka_unit_test(test_skip_gives_values_verbatim),
         cmocka_unit_test(test_skip_refuses_where_a_key_is_due),
         cmocka_unit_test(test_malformed_documents_are_refused),

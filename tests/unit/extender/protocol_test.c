@@ -57,6 +57,8 @@ static void test_forms(void **state)
     /* the key may be spelt with escapes; the names keep theirs */
     check_filter("{\"\\u004eodeNames\":[\"\\u0061\\n\\/\",\"\xc3\xa9\"]}",
                  "{\"Nodes\":null,\"NodeNames\":[\"\\u0061\\n\\/\",\"\xc3\xa9\"]," FAILED);
+    check_filter("{\"NodeNames\":[null,null,\"a\",\"b\",null,\"c\"]}",
+                 "{\"Nodes\":null,\"NodeNames\":[\"\",\"\",\"a\",\"b\",\"\",\"c\"]," FAILED);
     /* of a field given twice the last counts */
     check_filter("{\"NodeNames\":[\"a\"],\"NodeNames\":[\"b\",\"c\"]}",
                  "{\"Nodes\":null,\"NodeNames\":[\"b\",\"c\"]," FAILED);
