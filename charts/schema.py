@@ -101,7 +101,7 @@ def schema(build: pathlib.Path) -> dict:
         agent=closed(enabled=FLAG, config=programs["agent"],
                      capabilities={"type": "array", "uniqueItems": True,
                                    "items": {"enum": ["BPF", "PERFMON", "DAC_READ_SEARCH", "SYS_ADMIN"]}},
-                     hostSys={"type": "string", "pattern": "^/"}, hostProc={"type": "string", "pattern": "^/"},
+                     hostSys={"type": "string", "pattern": "^/"}, hostProc={"type": "string", "pattern": "^/"}, modelsConfigMap=NAME,
                      updateStrategy=ANY, extraVolumes=OBJECTS, extraVolumeMounts=OBJECTS, **MORE, **POD),
         extender=closed(enabled=FLAG, replicas=COUNT, config=programs["extender"],
                         service=closed(clusterIP={"type": "string", "pattern": "^[0-9a-fA-F.:]*$"}, port=PORT, annotations=MAP),

@@ -26,6 +26,7 @@ MISTAKES = [
     ({"agent.config": {"interval": "5 s"}}, "'/agent/config/interval': '5 s' does not match pattern"),
     ({"agent.config": {"meter": "rapl"}}, "'/agent/config/meter': value must be one of 'auto', 'perf', 'powercap'"),
     ({"agent.config": {"idleWatts": -1}}, "'/agent/config/idleWatts': minimum: got -1, want 0"),
+    ({"agent.config": {"model": "/etc/kwatt/models/rack.json"}}, "agent.config.model names a file of agent.modelsConfigMap, which is empty"),
     ({"agent.capabilities": ["SYS_MODULE"]}, "'/agent/capabilities/0': value must be one of"),
     ({"agent.config": {"listen": ":80"}}, "'listen' not allowed"),
     ({"extender.config": {"redis": {"url": "redis://x"}}}, "'/extender/config/redis': additional properties 'url' not allowed"),

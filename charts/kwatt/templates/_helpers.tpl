@@ -362,6 +362,9 @@ probe: "-@all +ping"
 {{- if and $.Values.tls.enabled $given $made }}
 {{- fail (printf "tls: existingSecret is given for %s, and not for %s: give all, since one authority has to sign them, or none" (join ", " $given) (join ", " $made)) }}
 {{- end }}
+{{- if and (hasPrefix "/etc/kwatt/models/" (default "" .Values.agent.config.model)) (not .Values.agent.modelsConfigMap) }}
+{{- fail "agent.config.model names a file of agent.modelsConfigMap, which is empty" }}
+{{- end }}
 {{- if and .Values.scheduler.enabled (not .Values.extender.enabled) }}
 {{- fail "scheduler.enabled needs extender.enabled: it is there to ask the extender" }}
 {{- end }}
