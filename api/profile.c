@@ -14,8 +14,8 @@ const char *kw_profile_check(const struct kw_profile *profile)
         return "the workload's name";
     if (profile->t_unix_ms < 0)
         return "t_unix_ms";
-    if (profile->pods == 0 || profile->pods > KW_PROFILE_PODS_MAX)
-        return "pods";
+    if (profile->pods_permille == 0 || profile->pods_permille > KW_PROFILE_PODS_MAX * 1000)
+        return "pods_permille";
     if (profile->used_mcpu > KW_PROFILE_MCPU_MAX)
         return "used_mcpu";
     if (profile->sigma_mcpu > KW_PROFILE_MCPU_MAX)
@@ -32,7 +32,7 @@ int kw_profile_encode(const struct kw_profile *profile, char **ret, size_t *ret_
     kw_put_text(&rc, object, "kind", profile->owner.kind, sizeof(profile->owner.kind) - 1);
     kw_put_text(&rc, object, "name", profile->owner.name, sizeof(profile->owner.name) - 1);
     kw_put_time_ms(&rc, object, "t_unix_ms", profile->t_unix_ms);
-    kw_put_u64(&rc, object, "pods", profile->pods);
+    kw_put_u64(&rc, object, "pods_permille", profile->pods_permille);
     kw_put_u64(&rc, object, "used_mcpu", profile->used_mcpu);
     kw_put_u64(&rc, object, "sigma_mcpu", profile->sigma_mcpu);
     kw_put_u64(&rc, object, "core_mw", profile->core_mw);
@@ -51,7 +51,7 @@ static void from_json(struct kw_reader *reader, const json_t *object, struct kw_
     kw_get_text(reader, object, "kind", KW_REQUIRED, ret->owner.kind, sizeof(ret->owner.kind));
     kw_get_text(reader, object, "name", KW_REQUIRED, ret->owner.name, sizeof(ret->owner.name));
     kw_get_time_ms(reader, object, "t_unix_ms", KW_REQUIRED, &ret->t_unix_ms);
-    kw_get_u64(reader, object, "pods", KW_REQUIRED, &ret->pods);
+    kw_get_u64(reader, object, "pods_permille", KW_REQUIRED, &ret->pods_permille);
     kw_get_u64(reader, object, "used_mcpu", KW_REQUIRED, &ret->used_mcpu);
     kw_get_u64(reader, object, "sigma_mcpu", KW_OPTIONAL, &ret->sigma_mcpu);
     kw_get_u64(reader, object, "core_mw", KW_OPTIONAL, &ret->core_mw);

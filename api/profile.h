@@ -14,11 +14,11 @@
  *
  * A core is a logical CPU's time, whatever the machine: as in the pod records, in requests, and in
  * the capacity of a curve. So a profile learnt on one machine is used on any other unscaled, and
- * what a faster core does more is not in it (docs/placement-profiles.md).
+ * what a faster core does more is not in it (docs/placement-inputs.md).
  */
 
 /** Most pods that a profile speaks for: what was learnt of more weighs no more. */
-#define KW_PROFILE_PODS_MAX 10000
+#define KW_PROFILE_PODS_MAX UINT64_C(10000)
 
 /** Most that one pod is taken to use: 1021 cores, as in the histograms of the recommender. */
 #define KW_PROFILE_MCPU_MAX UINT64_C(1021000)
@@ -36,8 +36,8 @@ struct kw_profile {
     char ns[KW_NAMESPACE_MAX];
     struct kw_top_owner owner; /**< never empty */
     int64_t t_unix_ms;         /**< when it was learnt */
-    uint64_t pods;             /**< that it rests on, 1..KW_PROFILE_PODS_MAX; the older ones count
-                                    by a part */
+    uint64_t pods_permille;    /**< pods that it rests on, in thousandths, since those that are gone
+                                  count by a part; 1..KW_PROFILE_PODS_MAX x 1000 */
     uint64_t used_mcpu;        /**< mean CPU use of a pod */
     uint64_t sigma_mcpu;       /**< standard deviation of that from pod to pod; of one pod 0 */
     uint64_t core_mw;          /**< active power of a core that it uses; 0: unknown */

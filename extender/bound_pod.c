@@ -104,11 +104,12 @@ static int take_member(struct kw_json *json, const struct kw_json_token *key, st
     return rc == EXT_JSON_OPEN ? take(json, found) : rc < 0 ? rc : 0;
 }
 
-int ext_bound_pod_scan(const char *json, size_t len, uint64_t default_mcpu,
-                       struct ext_bound_pod *ret)
+int ext_bound_pod_scan(const char *json, size_t len, const struct ext_assumptions *assumptions,
+                       const struct ext_profiles *profiles, struct ext_bound_pod *ret)
 {
     struct found found = {.pod = ret, .waits = true};
     struct kw_extender_pod pod;
+    struct ext_outlook outlook;
     struct kw_json reader;
     struct kw_json_token key;
 
@@ -127,7 +128,7 @@ int ext_bound_pod_scan(const char *json, size_t len, uint64_t default_mcpu,
     }
     if (rc < 0 || ret->uid[0] == '\0')
         return -EBADMSG;
-    uint64_t mcpu = pod.expected_mcpu > 0 ? pod.expected_mcpu : pod.request_mcpu;
-    ret->mcpu = mcpu > 0 ? mcpu : default_mcpu;
+    ext_outlook_find(assumptions, profiles, &pod, &outlook);
+    ret->mcpu = outlook.mcpu;
     return found.waits && !found.deleted && ret->node[0] != '\0' ? 1 : 0;
 }

@@ -14,14 +14,6 @@
 
 #include "common/cleanup.h"
 
-const char *const ext_cpu_from_names[EXT_CPU_FROM__MAX] = {
-    [EXT_CPU_ANNOTATION] = "annotation",
-    [EXT_CPU_REQUEST] = "requests",
-    [EXT_CPU_DEFAULT] = "default",
-};
-_Static_assert(sizeof(ext_cpu_from_names) / sizeof(*ext_cpu_from_names) == EXT_CPU_FROM__MAX,
-               "every source has a name");
-
 struct place {
     struct ext_decision decision; /**< t_unix_ms 0: none yet */
     _Atomic bool held;
@@ -93,6 +85,32 @@ static const char *why_neutral(const struct ext_decision *decision)
     return decision->known == 0 ? "nothing is known of any candidate" : NULL;
 }
 
+/** The profile that the expected CPU rests on, or null. */
+static void write_profile(const struct ext_decision *decision, struct kw_buf *out)
+{
+    const struct ext_outlook *outlook = &decision->outlook;
+    const struct ext_profile *profile = &outlook->profile;
+
+    (void)kw_buf_adds(out, ",\"profile\":");
+    if (profile->pods_permille == 0) {
+        (void)kw_buf_adds(out, "null");
+        return;
+    }
+    (void)kw_buf_adds(out, "{\"kind\":");
+    (void)kw_buf_add_json(out, decision->owner.kind, strlen(decision->owner.kind));
+    (void)kw_buf_adds(out, ",\"name\":");
+    (void)kw_buf_add_json(out, decision->owner.name, strlen(decision->owner.name));
+    (void)kw_buf_addf(out,
+                      ",\"pods_permille\":%u,\"used_mcpu\":%u,\"sigma_mcpu\":%u,\"core_mw\":%u,"
+                      "\"estimated\":%s,\"t_unix_ms\":%lld,\"weight_permille\":%u,"
+                      "\"assumed_mcpu\":%llu,\"assumed_from\":\"%s\"}",
+                      profile->pods_permille, profile->used_mcpu, profile->sigma_mcpu,
+                      profile->core_mw, profile->estimated ? "true" : "false",
+                      (long long)profile->t_unix_ms, outlook->weight_permille,
+                      (unsigned long long)outlook->assumed_mcpu,
+                      ext_cpu_from_names[outlook->assumed_from]);
+}
+
 static void write_json(const struct ext_decision *decision, struct kw_buf *out)
 {
     const char *neutral = why_neutral(decision);
@@ -106,13 +124,15 @@ static void write_json(const struct ext_decision *decision, struct kw_buf *out)
                       "\"candidates\":%llu,\"known\":%llu,\"min_mw\":%.0f,\"max_mw\":%.0f,"
                       "\"data_age_ms\":%lld,\"neutral\":",
                       kw_placement_names[decision->placement], decision->dry ? "true" : "false",
-                      (unsigned long long)decision->mcpu, ext_cpu_from_names[decision->from],
+                      (unsigned long long)decision->outlook.mcpu,
+                      ext_cpu_from_names[decision->outlook.from],
                       (unsigned long long)decision->candidates, (unsigned long long)decision->known,
                       decision->min_mw, decision->max_mw, (long long)decision->data_age_ms);
     if (neutral == NULL)
         (void)kw_buf_adds(out, "null");
     else
         (void)kw_buf_add_json(out, neutral, strlen(neutral));
+    write_profile(decision, out);
     (void)kw_buf_adds(out, ",\"best\":[");
     for (size_t i = 0; i < decision->n_best; i++) {
         const struct ext_candidate *best = &decision->best[i];
@@ -135,6 +155,25 @@ static void add_name(struct kw_buf *out, const char *name)
     }
 }
 
+static void write_profile_text(const struct ext_decision *decision, struct kw_buf *out)
+{
+    const struct ext_outlook *outlook = &decision->outlook;
+    const struct ext_profile *profile = &outlook->profile;
+
+    if (profile->pods_permille == 0)
+        return;
+    (void)kw_buf_addf(out, "  %.6g pods of ", (double)profile->pods_permille / 1000);
+    add_name(out, decision->owner.kind);
+    (void)kw_buf_adds(out, " ");
+    add_name(out, decision->owner.name);
+    (void)kw_buf_addf(out,
+                      " used %.3f cores each, +- %.3f from pod to pod; this weighs %u %%, "
+                      "%.3f cores (%s) the rest\n",
+                      (double)profile->used_mcpu / 1000, (double)profile->sigma_mcpu / 1000,
+                      outlook->weight_permille / 10, (double)outlook->assumed_mcpu / 1000,
+                      ext_cpu_from_names[outlook->assumed_from]);
+}
+
 static void write_text(const struct ext_decision *decision, struct kw_buf *out)
 {
     char when[32] = "";
@@ -151,13 +190,15 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
     (void)kw_buf_addf(out, "%s\n  %llu candidates, %llu known; %.3f cores (%s), placement %s",
                       decision->dry ? "  (dry run: the scheduler was told nothing)" : "",
                       (unsigned long long)decision->candidates, (unsigned long long)decision->known,
-                      (double)decision->mcpu / 1000, ext_cpu_from_names[decision->from],
+                      (double)decision->outlook.mcpu / 1000,
+                      ext_cpu_from_names[decision->outlook.from],
                       kw_placement_names[decision->placement]);
     if (decision->data_age_ms >= 0)
         (void)kw_buf_addf(out, "; nodes read %.1f s before\n",
                           (double)decision->data_age_ms / 1000);
     else
         (void)kw_buf_adds(out, "; nodes never read\n");
+    write_profile_text(decision, out);
     if (neutral != NULL) {
         (void)kw_buf_addf(out, "  neutral: %s\n", neutral);
         return;

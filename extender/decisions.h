@@ -9,6 +9,7 @@
 #include "api/extender.h"
 #include "api/names.h"
 #include "common/buf.h"
+#include "extender/outlook.h"
 
 /*
  * The last decisions, so that an operator can ask why a pod went where it went. A request writes
@@ -20,17 +21,6 @@
 
 /** How many of the best candidates are kept of each. */
 #define EXT_BEST 4
-
-/** Where the expected CPU of a pod was taken from. */
-enum ext_cpu_from {
-    EXT_CPU_ANNOTATION, /**< kwatt.io/expected-cpu */
-    EXT_CPU_REQUEST,
-    EXT_CPU_DEFAULT, /**< --default-cpu-mcpu */
-    EXT_CPU_FROM__MAX
-};
-
-/** "annotation", "requests", "default"; index is enum ext_cpu_from. */
-extern const char *const ext_cpu_from_names[EXT_CPU_FROM__MAX];
 
 /** A candidate as it was seen. */
 struct ext_candidate {
@@ -49,8 +39,8 @@ struct ext_decision {
     enum kw_placement placement;
     bool exempt; /**< a pod of kwatt's, or a mirror pod: neutral, whatever its placement */
     bool dry;    /**< the scheduler was told 5 for each (--dry-run) */
-    uint64_t mcpu;
-    enum ext_cpu_from from;
+    struct kw_top_owner owner;
+    struct ext_outlook outlook;
     uint64_t candidates;
     uint64_t known;        /**< of them, scored from a curve */
     double min_mw, max_mw; /**< over the known, for KW_PLACEMENT_EFFICIENT; else 0 */

@@ -133,11 +133,26 @@ static void enter(struct ext_flights *flights, const struct ext_bound_pod *pod, 
         (void)ext_snapshot_add_in_flight(flights->last, pod->node, (double)pod->mcpu);
 }
 
+/** As ext_bound_pod_scan, with what was learnt by now. */
+static int scan_pod(struct ext_flights *flights, const char *json, size_t len,
+                    struct ext_bound_pod *ret)
+{
+    const struct ext_flights_conf *conf = &flights->conf;
+    size_t slot = 0;
+    const struct ext_profiles *profiles =
+        conf->profiles == NULL ? NULL : kw_snapshot_acquire(conf->profiles, &slot);
+    int waits = ext_bound_pod_scan(json, len, &conf->assumptions, profiles, ret);
+
+    if (conf->profiles != NULL)
+        kw_snapshot_release(conf->profiles, slot);
+    return waits;
+}
+
 static void take_pod(struct ext_flights *flights, bool in_view, const char *json, size_t len,
                      int64_t now_ns)
 {
     struct ext_bound_pod pod;
-    int waits = ext_bound_pod_scan(json, len, flights->conf.default_cpu_mcpu, &pod);
+    int waits = scan_pod(flights, json, len, &pod);
 
     if (waits < 0) {
         flights->conf.stats->flights_bad++;

@@ -7,6 +7,7 @@
 #include "common/kube.h"
 #include "common/log.h"
 #include "common/snapshot.h"
+#include "extender/outlook.h"
 #include "extender/snapshot.h"
 #include "extender/stats.h"
 
@@ -19,8 +20,9 @@
 struct ext_flights;
 
 struct ext_flights_conf {
-    uint64_t default_cpu_mcpu; /**< of a pod without requests */
-    struct kw_snapshot *out;   /**< of struct ext_snapshot; this publishes to it */
+    struct ext_assumptions assumptions;
+    struct kw_snapshot *profiles; /**< of struct ext_profiles; NULL: none */
+    struct kw_snapshot *out;      /**< of struct ext_snapshot; this publishes to it */
     struct ext_stats *stats;
     struct kw_log *log;
 };

@@ -21,6 +21,7 @@ struct ext_settings {
     uint64_t refresh_ns;
     uint64_t stale_after_ns;
     uint64_t default_cpu_mcpu;
+    uint64_t request_use_percent;
     char *own_namespace;
     bool dry_run;
     bool watch_pods;

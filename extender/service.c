@@ -19,13 +19,6 @@
 /** First size of a workspace's arrays, as EXT_NODES_MAX bounds the last. */
 #define CANDIDATES_MIN 1024
 
-/** What is expected of a pod, and from where that was taken. */
-struct outlook {
-    uint64_t mcpu;
-    enum ext_cpu_from from;
-    bool exempt; /**< no opinion, whatever its placement */
-};
-
 int ext_service_init(struct ext_service *service, unsigned threads, const struct ext_policy *policy)
 {
     *service = (struct ext_service){.policy = *policy};
@@ -93,18 +86,24 @@ static int reserve_candidates(struct ext_workspace *workspace, size_t n)
     return 0;
 }
 
-/** What is expected of a pod. */
-static void expect(const struct ext_policy *policy, const struct kw_extender_pod *pod,
-                   struct outlook *ret)
+/** A pod that kwatt has no opinion on, whatever its placement. */
+static bool is_exempt(const struct ext_policy *policy, const struct kw_extender_pod *pod)
 {
-    ret->exempt = pod->mirror || (policy->own_namespace != NULL && pod->ns[0] != '\0' &&
-                                  strcmp(pod->ns, policy->own_namespace) == 0);
-    ret->from = pod->expected_mcpu > 0  ? EXT_CPU_ANNOTATION
-                : pod->request_mcpu > 0 ? EXT_CPU_REQUEST
-                                        : EXT_CPU_DEFAULT;
-    ret->mcpu = ret->from == EXT_CPU_ANNOTATION ? pod->expected_mcpu
-                : ret->from == EXT_CPU_REQUEST  ? pod->request_mcpu
-                                                : policy->default_cpu_mcpu;
+    return pod->mirror || (policy->own_namespace != NULL && pod->ns[0] != '\0' &&
+                           strcmp(pod->ns, policy->own_namespace) == 0);
+}
+
+/** What is expected of a pod. */
+static void expect(const struct ext_service *service, const struct kw_extender_pod *pod,
+                   struct ext_outlook *ret)
+{
+    size_t slot = 0;
+    const struct ext_profiles *profiles =
+        service->profiles == NULL ? NULL : kw_snapshot_acquire(service->profiles, &slot);
+
+    ext_outlook_find(&service->policy.assumptions, profiles, pod, ret);
+    if (service->profiles != NULL)
+        kw_snapshot_release(service->profiles, slot);
 }
 
 /** The name of a candidate, decoded. */
@@ -150,7 +149,7 @@ static void note_best(const struct ext_workspace *workspace, double mcpu,
 
 /** Keeps what was decided, where there is room at once. */
 static void note(struct ext_service *service, const struct ext_workspace *workspace,
-                 const struct outlook *outlook, const struct ext_score *score, size_t known,
+                 const struct ext_outlook *outlook, const struct ext_score *score, size_t known,
                  int64_t now_ns)
 {
     const struct kw_extender_pod *pod = &workspace->args.pod;
@@ -163,10 +162,10 @@ static void note(struct ext_service *service, const struct ext_workspace *worksp
     memcpy(decision->ns, pod->ns, sizeof(decision->ns));
     memcpy(decision->pod, pod->name, sizeof(decision->pod));
     decision->placement = pod->placement;
-    decision->exempt = outlook->exempt;
+    decision->exempt = is_exempt(&service->policy, pod);
     decision->dry = service->policy.dry_run;
-    decision->mcpu = outlook->mcpu;
-    decision->from = outlook->from;
+    decision->owner = pod->owner;
+    decision->outlook = *outlook;
     decision->candidates = ext_args_count(&workspace->args);
     decision->known = known;
     decision->data_age_ms =
@@ -185,14 +184,15 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
 {
     const struct ext_args *args = &workspace->args;
     size_t n = ext_args_count(args);
-    struct outlook outlook;
+    struct ext_outlook outlook;
     struct ext_score score;
 
-    expect(&service->policy, &args->pod, &outlook);
+    expect(service, &args->pod, &outlook);
     const struct ext_score_pod wanted = {
         .mcpu = (double)outlook.mcpu,
         .expected_mw = (double)args->pod.expected_mw,
-        .placement = outlook.exempt ? KW_PLACEMENT_OFF : args->pod.placement,
+        .placement =
+            is_exempt(&service->policy, &args->pod) ? KW_PLACEMENT_OFF : args->pod.placement,
     };
     if (reserve_candidates(workspace, n) < 0)
         return -ENOMEM;
@@ -202,6 +202,7 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
     note(service, workspace, &outlook, &score, known, now_ns);
     if (service->policy.dry_run && n > 0)
         memset(workspace->scores, EXT_SCORE_NEUTRAL, n);
+    service->stats.outlooks[outlook.from]++;
     service->stats.scored += known;
     service->stats.neutral += n - known;
     return 0;

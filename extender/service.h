@@ -8,6 +8,7 @@
 #include "common/http_server.h"
 #include "common/snapshot.h"
 #include "extender/decisions.h"
+#include "extender/outlook.h"
 #include "extender/protocol.h"
 #include "extender/score.h"
 #include "extender/snapshot.h"
@@ -33,7 +34,7 @@ struct ext_workspace {
 /** How pods are read; copied from the settings. */
 struct ext_policy {
     uint64_t stale_after_ns;
-    uint64_t default_cpu_mcpu;
+    struct ext_assumptions assumptions;
     const char *own_namespace; /**< NULL: none */
     bool dry_run;              /**< answer neutrally, and keep what would have been said */
 };
@@ -41,6 +42,7 @@ struct ext_policy {
 struct ext_service {
     struct ext_policy policy;
     struct kw_snapshot *snapshot; /**< of struct ext_snapshot */
+    struct kw_snapshot *profiles; /**< of struct ext_profiles; NULL: none */
     struct ext_stats stats;
     struct ext_decisions *decisions;
     unsigned n_workspaces;

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/loop.h"
 #include "extender/flights.h"
+#include "extender/learnt.h"
 #include "extender/refresh.h"
 #include "extender/service.h"
 
@@ -36,7 +37,10 @@ struct ext_state {
         struct kw_loop *loop;
         struct kw_source *timer;
         struct ext_refresh *refresh;
-        bool was_up, was_tried, was_refused;
+        struct ext_learnt *learnt;
+        int64_t learn_ns;  /**< when profiles are read next */
+        bool learn_failed; /**< as it was told */
+        bool was_up, was_tried;
         uint64_t skipped; /**< records left out in the last refresh */
     } reader;
 };
@@ -46,6 +50,13 @@ static void free_snapshot(void *value)
     struct ext_snapshot *snapshot = value;
 
     ext_snapshot_free(&snapshot);
+}
+
+static void free_profiles(void *value)
+{
+    struct ext_profiles *profiles = value;
+
+    ext_profiles_free(&profiles);
 }
 
 static void on_signal(void *user, int signal_number)
@@ -98,15 +109,41 @@ static void refresh_done(struct ext_state *state, struct ext_refresh_result *res
         kw_log_info(state->log, "reading nodes from Redis",
                     kw_str("redis", ext_refresh_name(state->reader.refresh)),
                     kw_u64("nodes", ext_flights_last(state->flights)->n));
-    stats->whole_refreshes += result->whole;
-    if (result->refused && !state->reader.was_refused)
-        kw_log_warn(state->log,
-                    "Redis does not give kwatt:v1:feed:*: all nodes are read each time");
-    state->reader.was_refused = result->refused;
     if (skipped > 0 && skipped != state->reader.skipped)
         kw_log_warn(state->log, "records left out; /metrics says why", kw_u64("records", skipped));
     state->reader.skipped = skipped;
     state->reader.was_up = state->reader.was_tried = true;
+}
+
+/** How often profiles are looked for: they are written about every ten minutes. */
+#define LEARN_EVERY_NS (2 * (int64_t)KW_NS_PER_S)
+
+static void learn(struct ext_state *state, const struct ext_instant *now)
+{
+    struct ext_stats *stats = &state->service.stats;
+    uint64_t skipped[EXT_PROFILE_SKIP__MAX] = {0};
+    struct kw_err err = {0};
+
+    if (now->now_ns < state->reader.learn_ns)
+        return;
+    int rc = ext_learnt_step(state->reader.learnt, now, skipped, &err);
+    if (rc <= 0)
+        state->reader.learn_ns = now->now_ns + LEARN_EVERY_NS;
+    for (unsigned i = 0; i < EXT_PROFILE_SKIP__MAX; i++)
+        stats->profiles_skipped[i] += skipped[i];
+    stats->profiles = ext_learnt_count(state->reader.learnt);
+    if (rc >= 0 || rc == -EAGAIN) {
+        state->reader.learn_failed = state->reader.learn_failed && rc < 0;
+        return;
+    }
+    stats->profile_failures++;
+    /* where Redis is gone, its nodes tell so */
+    if (rc == -EREMOTEIO && !state->reader.learn_failed)
+        kw_log_warn(state->log,
+                    "profiles of workloads cannot be read: their pods are expected to use what "
+                    "they request",
+                    kw_str("error", err.text));
+    state->reader.learn_failed = state->reader.learn_failed || rc == -EREMOTEIO;
 }
 
 static void on_timer(void *user, uint64_t expirations)
@@ -123,6 +160,8 @@ static void on_timer(void *user, uint64_t expirations)
         refresh_failed(state, rc, &err);
     else
         refresh_done(state, &result, &now);
+    if (rc == 0)
+        learn(state, &now);
 }
 
 static void *run_reader(void *user)
@@ -144,6 +183,8 @@ static int start_reader(struct ext_state *state, struct kw_err *err)
     };
     int rc = ext_refresh_new(&conf, settings->stale_after_ns, &state->reader.refresh, err);
 
+    if (rc == 0)
+        rc = ext_learnt_new(&conf, state->service.profiles, &state->reader.learnt, err);
     if (rc < 0)
         return rc;
     rc = kw_loop_new(&state->reader.loop);
@@ -197,7 +238,8 @@ static int start_server(struct ext_state *state, struct kw_err *err)
 static int start_flights(struct ext_state *state, struct kw_err *err)
 {
     const struct ext_settings *settings = state->settings;
-    const struct ext_flights_conf conf = {.default_cpu_mcpu = settings->default_cpu_mcpu,
+    const struct ext_flights_conf conf = {.assumptions = state->service.policy.assumptions,
+                                          .profiles = state->service.profiles,
                                           .out = state->service.snapshot,
                                           .stats = &state->service.stats,
                                           .log = state->log};
@@ -215,7 +257,8 @@ static int start(struct ext_state *state, struct kw_err *err)
     const struct ext_settings *settings = state->settings;
     const struct ext_policy policy = {
         .stale_after_ns = settings->stale_after_ns,
-        .default_cpu_mcpu = settings->default_cpu_mcpu,
+        .assumptions = {.default_cpu_mcpu = settings->default_cpu_mcpu,
+                        .request_use_percent = settings->request_use_percent},
         .own_namespace = settings->own_namespace,
         .dry_run = settings->dry_run,
     };
@@ -224,6 +267,8 @@ static int start(struct ext_state *state, struct kw_err *err)
     int rc = ext_service_init(&state->service, threads, &policy);
     if (rc == 0)
         rc = kw_snapshot_new(threads, free_snapshot, &state->service.snapshot);
+    if (rc == 0) /* the watch of pods reads them, too */
+        rc = kw_snapshot_new(threads + 1, free_profiles, &state->service.profiles);
     if (rc == 0)
         rc = kw_loop_new(&state->loop);
     if (rc == 0)
@@ -273,8 +318,10 @@ void ext_state_free(struct ext_state **state)
     }
     kw_loop_free(&s->reader.loop);
     ext_refresh_free(&s->reader.refresh);
+    ext_learnt_free(&s->reader.learnt);
     ext_flights_free(&s->flights);
     kw_snapshot_free(&s->service.snapshot);
+    kw_snapshot_free(&s->service.profiles);
     ext_service_clear(&s->service);
     kw_loop_free(&s->loop);
     free(s);

@@ -75,6 +75,26 @@ static void page_requests(struct kw_metrics_page *page, const struct ext_stats *
     kw_metrics_u64(page, NULL, stats->bad_pod_values);
 }
 
+static void page_profiles(struct kw_metrics_page *page, const struct ext_stats *stats)
+{
+    kw_metrics_family(page, "kwatt_extender_pods_expected_total", KW_METRIC_COUNTER,
+                      "Pods scored, by where their expected CPU was taken from.");
+    for (unsigned i = 0; i < EXT_CPU_FROM__MAX; i++)
+        kw_metrics_u64(page, (const struct kw_label[]){{"from", ext_cpu_from_names[i]}, {0}},
+                       stats->outlooks[i]);
+    kw_metrics_family(page, "kwatt_extender_profiles", KW_METRIC_GAUGE,
+                      "Workloads of which the use of their pods was learnt.");
+    kw_metrics_u64(page, NULL, stats->profiles);
+    kw_metrics_family(page, "kwatt_extender_profiles_skipped_total", KW_METRIC_COUNTER,
+                      "Profiles of workloads that were left out, by reason.");
+    for (unsigned i = 0; i < EXT_PROFILE_SKIP__MAX; i++)
+        kw_metrics_u64(page, (const struct kw_label[]){{"reason", ext_profile_skip_names[i]}, {0}},
+                       stats->profiles_skipped[i]);
+    kw_metrics_family(page, "kwatt_extender_profile_failures_total", KW_METRIC_COUNTER,
+                      "Readings of profiles from Redis that failed.");
+    kw_metrics_u64(page, NULL, stats->profile_failures);
+}
+
 static void page_nodes(struct kw_metrics_page *page, const struct ext_stats *stats,
                        const struct ext_census *census, int64_t now_ns)
 {
@@ -114,9 +134,6 @@ static void page_nodes(struct kw_metrics_page *page, const struct ext_stats *sta
     kw_metrics_family(page, "kwatt_extender_refreshes_total", KW_METRIC_COUNTER,
                       "Readings of Redis that succeeded.");
     kw_metrics_u64(page, NULL, stats->refreshes);
-    kw_metrics_family(page, "kwatt_extender_whole_refreshes_total", KW_METRIC_COUNTER,
-                      "Of them, those that read the index of all nodes, and not the feeds alone.");
-    kw_metrics_u64(page, NULL, stats->whole_refreshes);
     kw_metrics_family(page, "kwatt_extender_redis_failures_total", KW_METRIC_COUNTER,
                       "Readings of Redis that failed.");
     kw_metrics_u64(page, NULL, stats->redis_failures);
@@ -134,6 +151,7 @@ int ext_stats_page(const struct ext_stats *stats, const struct ext_census *censu
                       "Version of the program; always 1.");
     kw_metrics_u64(&page, build, 1);
     page_requests(&page, stats);
+    page_profiles(&page, stats);
     page_nodes(&page, stats, census, now_ns);
     return kw_metrics_end(&page);
 }

@@ -7,6 +7,8 @@
 
 #include "common/metrics.h"
 #include "extender/ingest.h"
+#include "extender/learnt.h"
+#include "extender/outlook.h"
 
 /** What the scheduler asks for. */
 enum ext_verb { EXT_VERB_FILTER, EXT_VERB_PRIORITIZE, EXT_VERB_PREEMPT, EXT_VERB__MAX };
@@ -33,9 +35,12 @@ struct ext_stats {
     _Atomic uint64_t scored;                     /**< candidates scored from a curve */
     _Atomic uint64_t neutral;                    /**< candidates scored neutrally */
     _Atomic uint64_t bad_pod_values;
+    _Atomic uint64_t outlooks[EXT_CPU_FROM__MAX]; /**< pods scored, by what is expected of them */
+    _Atomic uint64_t profiles;                    /**< workloads of which something was learnt */
+    _Atomic uint64_t profiles_skipped[EXT_PROFILE_SKIP__MAX];
+    _Atomic uint64_t profile_failures; /**< readings of them that failed */
     _Atomic uint64_t skipped[EXT_SKIP__MAX];
     _Atomic uint64_t refreshes;
-    _Atomic uint64_t whole_refreshes; /**< that read the index of all nodes */
     _Atomic uint64_t redis_failures;
     _Atomic bool redis_up;
     _Atomic bool watching;    /**< the API server tells of all pods that start */

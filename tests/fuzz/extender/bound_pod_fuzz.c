@@ -10,6 +10,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static const struct ext_assumptions assumptions = {100, 100};
+
 static void need(bool condition)
 {
     if (!condition)
@@ -19,7 +21,7 @@ static void need(bool condition)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ext_bound_pod pod;
-    int rc = ext_bound_pod_scan((const char *)data, size, 100, &pod);
+    int rc = ext_bound_pod_scan((const char *)data, size, &assumptions, NULL, &pod);
 
     if (rc < 0)
         return 0;

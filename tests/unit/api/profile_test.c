@@ -11,7 +11,7 @@ static const struct kw_profile press = {
     .ns = "orchard",
     .owner = {.kind = "Deployment", .name = "press"},
     .t_unix_ms = INT64_C(1760000000000),
-    .pods = 7,
+    .pods_permille = 7250,
     .used_mcpu = 410,
     .sigma_mcpu = 35,
     .core_mw = 3900,
@@ -34,7 +34,7 @@ static void test_what_is_written_reads_back(void **state)
     assert_string_equal(again.owner.name, press.owner.name);
     assert_string_equal(again.request_unit, press.request_unit);
     assert_int_equal(again.t_unix_ms, press.t_unix_ms);
-    assert_int_equal(again.pods, press.pods);
+    assert_int_equal(again.pods_permille, press.pods_permille);
     assert_int_equal(again.used_mcpu, press.used_mcpu);
     assert_int_equal(again.sigma_mcpu, press.sigma_mcpu);
     assert_int_equal(again.core_mw, press.core_mw);
@@ -50,21 +50,21 @@ static void test_absurd_ones_are_refused(void **state)
     static const struct {
         const char *text, *why;
     } rows[] = {
-        {HEAD "\"pods\":1,\"used_mcpu\":0}", NULL},
-        {HEAD "\"pods\":0,\"used_mcpu\":0}", "pods"},
-        {HEAD "\"pods\":10001,\"used_mcpu\":0}", "pods"},
-        {HEAD "\"pods\":1,\"used_mcpu\":1021000}", NULL},
-        {HEAD "\"pods\":1,\"used_mcpu\":1021001}", "used_mcpu"},
-        {HEAD "\"pods\":1,\"used_mcpu\":-1}", "used_mcpu"},
-        {HEAD "\"pods\":1,\"used_mcpu\":1.5}", "used_mcpu"},
-        {HEAD "\"pods\":1}", "used_mcpu"},
-        {HEAD "\"pods\":1,\"used_mcpu\":1,\"sigma_mcpu\":1021001}", "sigma_mcpu"},
-        {HEAD "\"pods\":1,\"used_mcpu\":1,\"core_mw\":1000001}", "core_mw"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":0}", NULL},
+        {HEAD "\"pods_permille\":0,\"used_mcpu\":0}", "pods_permille"},
+        {HEAD "\"pods_permille\":10000001,\"used_mcpu\":0}", "pods_permille"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1021000}", NULL},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1021001}", "used_mcpu"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":-1}", "used_mcpu"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1.5}", "used_mcpu"},
+        {HEAD "\"pods_permille\":1}", "used_mcpu"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1,\"sigma_mcpu\":1021001}", "sigma_mcpu"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1,\"core_mw\":1000001}", "core_mw"},
         {"{\"schema\":1,\"namespace\":\"a/b\",\"kind\":\"Job\",\"name\":\"b\",\"t_unix_ms\":1,"
-         "\"pods\":1,\"used_mcpu\":1}",
+         "\"pods_permille\":1,\"used_mcpu\":1}",
          "the workload's name"},
         {"{\"schema\":1,\"namespace\":\"a\",\"kind\":\"\",\"name\":\"b\",\"t_unix_ms\":1,"
-         "\"pods\":1,\"used_mcpu\":1}",
+         "\"pods_permille\":1,\"used_mcpu\":1}",
          "the workload's name"},
     };
 

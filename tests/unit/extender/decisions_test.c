@@ -38,8 +38,8 @@ static void keep(struct fixture *f, const char *ns, const char *pod)
     decision->t_unix_ms = INT64_C(1767225600000);
     (void)snprintf(decision->ns, sizeof(decision->ns), "%s", ns);
     (void)snprintf(decision->pod, sizeof(decision->pod), "%s", pod);
-    decision->mcpu = 1500;
-    decision->from = EXT_CPU_REQUEST;
+    decision->outlook.mcpu = 1500;
+    decision->outlook.from = EXT_CPU_REQUEST;
     decision->candidates = 500;
     decision->known = 498;
     decision->min_mw = 4100;
@@ -72,7 +72,8 @@ static void test_forms(void **state)
         "{\"decisions\":[{\"t_unix_ms\":1767225600000,\"namespace\":\"orchard\",\"pod\":\"pear\","
         "\"placement\":\"efficient\",\"dry_run\":false,\"mcpu\":1500,\"mcpu_from\":\"requests\","
         "\"candidates\":500,\"known\":498,\"min_mw\":4100,\"max_mw\":19400,\"data_age_ms\":700,"
-        "\"neutral\":null,\"best\":[{\"node\":\"barn-a\",\"mw\":4100,\"used_mcpu\":4000,"
+        "\"neutral\":null,\"profile\":null,\"best\":[{\"node\":\"barn-a\",\"mw\":4100,\"used_"
+        "mcpu\":4000,"
         "\"fill_permille\":500,\"score\":10}]}]}\n");
     assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 1);
     assert_string_equal(f->page.data,
@@ -82,6 +83,41 @@ static void test_forms(void **state)
                         "before\n"
                         "  it would add 4.1 W where that is cheapest, 19.4 W where dearest\n"
                         "  10  +4.1 W   50 % full  barn-a\n");
+}
+
+static void test_profiles(void **state)
+{
+    struct fixture *f = *state;
+    struct ext_decision *decision = ext_decisions_next(f->decisions);
+
+    decision->t_unix_ms = INT64_C(1767225600000);
+    decision->owner = (struct kw_top_owner){.kind = "Deployment", .name = "press"};
+    decision->outlook = (struct ext_outlook){
+        .mcpu = 460,
+        .from = EXT_CPU_PROFILE,
+        .profile = {.pods_permille = 6000,
+                    .used_mcpu = 433,
+                    .sigma_mcpu = 21,
+                    .core_mw = 3900,
+                    .t_unix_ms = 5,
+                    .estimated = true},
+        .assumed_mcpu = 500,
+        .assumed_from = EXT_CPU_REQUEST,
+        .weight_permille = 600,
+    };
+    ext_decisions_done(f->decisions, decision);
+    assert_int_equal(page(f, NULL, EXT_FORM_JSON), 1);
+    assert_non_null(strstr(f->page.data, "\"mcpu\":460,\"mcpu_from\":\"profile\""));
+    assert_non_null(
+        strstr(f->page.data,
+               "\"profile\":{\"kind\":\"Deployment\",\"name\":\"press\",\"pods_permille\":6000,"
+               "\"used_mcpu\":433,\"sigma_mcpu\":21,\"core_mw\":3900,\"estimated\":true,"
+               "\"t_unix_ms\":5,\"weight_permille\":600,\"assumed_mcpu\":500,"
+               "\"assumed_from\":\"requests\"},"));
+    assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 1);
+    assert_non_null(strstr(
+        f->page.data, "\n  6 pods of Deployment press used 0.433 cores each, +- 0.021 from pod "
+                      "to pod; this weighs 60 %, 0.500 cores (requests) the rest\n"));
 }
 
 static void test_pods_are_told_apart(void **state)
@@ -183,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_forms, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_profiles, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pods_are_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_latest_come_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nobody_waits, set_up, tear_down),

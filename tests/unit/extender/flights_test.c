@@ -18,10 +18,12 @@
 #define CAPACITY 64000.0
 #define BURST    500
 
+static const struct ext_assumptions assumptions = {100, 100};
+
 static void check_scan(const char *json, int want, const char *uid, const char *node, uint64_t mcpu)
 {
     struct ext_bound_pod pod;
-    int got = ext_bound_pod_scan(json, strlen(json), 100, &pod);
+    int got = ext_bound_pod_scan(json, strlen(json), &assumptions, NULL, &pod);
 
     if (got != want)
         fail_msg("%d, not %d: %s", got, want, json);
@@ -68,7 +70,7 @@ static void test_pods_are_read(void **state)
     check_scan("{} {}", -EBADMSG, "", "", 0);
     for (size_t len = 0; len < sizeof(request) - 1; len++) {
         struct ext_bound_pod pod;
-        assert_int_equal(ext_bound_pod_scan(request, len, 100, &pod), -EBADMSG);
+        assert_int_equal(ext_bound_pod_scan(request, len, &assumptions, NULL, &pod), -EBADMSG);
     }
     char long_uid[256];
     (void)snprintf(long_uid, sizeof(long_uid), "{\"metadata\":{\"uid\":\"%064d\"}}", 0);
@@ -107,14 +109,14 @@ static struct ext_snapshot *measure(struct fixture *f, int64_t now_ns)
 
 static int set_up(void **state)
 {
-    static const struct ext_policy policy = {.stale_after_ns = LIMIT, .default_cpu_mcpu = 100};
+    static const struct ext_policy policy = {.stale_after_ns = LIMIT, .assumptions = {100, 100}};
     struct fixture *f = calloc(1, sizeof(*f));
 
     assert_non_null(f);
     f->log = kw_log_new("test", KW_LOG_ERROR, NULL);
     assert_int_equal(ext_service_init(&f->service, 1, &policy), 0);
     assert_int_equal(kw_snapshot_new(1, free_snapshot, &f->service.snapshot), 0);
-    const struct ext_flights_conf conf = {.default_cpu_mcpu = 100,
+    const struct ext_flights_conf conf = {.assumptions = {100, 100},
                                           .out = f->service.snapshot,
                                           .stats = &f->service.stats,
                                           .log = f->log};

@@ -56,7 +56,7 @@ void *__wrap_reallocarray(void *ptr, size_t n, size_t size)
 }
 
 static const struct ext_policy policy = {
-    .stale_after_ns = UINT64_C(30000000000), .default_cpu_mcpu = 100, .own_namespace = "kwatt"};
+    .stale_after_ns = UINT64_C(30000000000), .assumptions = {100, 100}, .own_namespace = "kwatt"};
 
 struct fixture {
     struct ext_service service;
