@@ -21,19 +21,19 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/file.h"
 #include "common/loop.h"
 #include "common/version.h"
-#include "node-agent/about.h"
 #include "node-agent/accounting_choice.h"
 #include "node-agent/exporter.h"
 #include "node-agent/model_file.h"
 #include "node-agent/pace.h"
 #include "node-agent/privilege.h"
-#include "node-agent/recorder.h"
 #include "node-agent/roots.h"
 #include "node-agent/said.h"
 #include "node-agent/sampler.h"
@@ -53,7 +53,7 @@ struct agent {
     struct agent_roots roots;
     struct agent_topology topology;
     struct kw_node_info info;
-    char boot_id[AGENT_BOOT_ID_MAX];
+    char boot_id[40];
     const struct agent_accounting_ops *accounting;
     void *accounting_self;
     struct agent_cgroups *cgroups;
@@ -61,7 +61,6 @@ struct agent {
     struct kw_power_model *model;    /* NULL: none */
     struct agent_metering *metering;
     struct agent_pod_source *pods;
-    struct agent_recorder *recorder; /* NULL: nothing is recorded */
     struct agent_sampler *sampler;
     struct kw_source *timer; /* freed with the loop */
     unsigned windows;        /* of a sample */
@@ -189,6 +188,30 @@ static void on_signal(void *user, int signal_number)
     kw_loop_stop(agent->loop, 0);
 }
 
+static void fill_info(struct agent *agent)
+{
+    struct kw_node_info *info = &agent->info;
+    struct utsname name;
+    char path[4096];
+
+    if (agent->options->node_name != NULL)
+        (void)snprintf(info->node, sizeof(info->node), "%s", agent->options->node_name);
+    else if (gethostname(info->node, sizeof(info->node) - 1) < 0)
+        (void)snprintf(info->node, sizeof(info->node), "localhost");
+    (void)snprintf(info->cpu_model, sizeof(info->cpu_model), "%s", agent->topology.cpu_model);
+    if (uname(&name) == 0)
+        (void)snprintf(info->kernel, sizeof(info->kernel), "%s", name.release);
+    (void)snprintf(info->version, sizeof(info->version), "%s", kw_version());
+    info->packages = agent->topology.n_packages;
+    info->cores = agent->topology.n_cores;
+    info->threads = agent->topology.n_online;
+    if (kw_path_join(path, sizeof(path), agent->roots.procfs, "sys/kernel/random/boot_id") == 0 &&
+        kw_file_read_at(AT_FDCWD, path, agent->boot_id, sizeof(agent->boot_id)) > 0)
+        agent->boot_id[strcspn(agent->boot_id, "\n")] = '\0';
+    else
+        agent->boot_id[0] = '\0';
+}
+
 /** Reads the model that is asked for. */
 static int read_model(struct agent *agent, struct kw_err *err)
 {
@@ -296,17 +319,6 @@ static int start_pods(struct agent *agent, struct kw_err *err)
     return agent_pod_source_start(&conf, &agent->pods, err);
 }
 
-static int start_recorder(struct agent *agent)
-{
-    struct agent_recording_header header;
-
-    if (agent->recorder == NULL)
-        return 0;
-    agent_about_recording(agent->options, &agent->info, &agent->topology, agent->accounting,
-                          agent->accounting_self, agent_metering_ops(agent->metering), &header);
-    return agent_recorder_start(agent->recorder, &header, &agent->topology, agent->log);
-}
-
 static int make_sampler(struct agent *agent, struct kw_err *err)
 {
     const struct agent_options *options = agent->options;
@@ -320,7 +332,6 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .cgroups = agent->cgroups,
         .part = options->outside == AGENT_OUTSIDE_ABSENT,
         .pods = agent->pods,
-        .recorder = agent->recorder,
         .requests = agent->requests,
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
@@ -331,10 +342,8 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .node = agent->info.node,
         .boot_id = agent->boot_id,
     };
-    int rc = start_recorder(agent);
+    int rc = agent_sampler_new(&conf, &agent->sampler);
 
-    if (rc == 0)
-        rc = agent_sampler_new(&conf, &agent->sampler);
     /* readers: the HTTP threads, the publisher, and this thread with --once */
     if (rc == 0)
         rc = kw_snapshot_new(AGENT_EXPORTER_THREADS + 2, agent_snapshot_recycle, &agent->snapshots);
@@ -346,7 +355,7 @@ static int start_readers(struct agent *agent, struct kw_err *err)
     const struct agent_options *options = agent->options;
     int rc = 0;
 
-    if (options->redis.url != NULL && options->redis.url[0] != '\0') {
+    if (options->redis.url != NULL) {
         struct agent_publisher_conf conf = {
             .redis = {.access = options->redis},
             .info = &agent->info,
@@ -426,20 +435,12 @@ int agent_new(const struct agent_options *options, FILE *out, struct agent **ret
     agent->log = kw_log_new("kwatt-node-agent", (enum kw_log_level)options->log_level, NULL);
     if (agent->log == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
-    /* before other files are opened: standard output may be closed */
-    int rc = options->record == NULL
-                 ? 0
-                 : agent_recorder_open(options->record, options->record_limit_bytes,
-                                       &agent->recorder, err);
-    if (rc < 0)
-        return rc;
-    rc = agent_roots_find(options, &agent->roots);
+    int rc = agent_roots_find(options, &agent->roots);
     if (rc == 0)
         rc = agent_topology_read(options->sysfs_root, options->procfs_root, &agent->topology);
     if (rc < 0)
         return kw_err_set(err, rc, "topology: %s", kw_errno_text(rc));
-    agent_about_node(options, &agent->topology, &agent->info);
-    agent_about_boot(&agent->roots, agent->boot_id);
+    fill_info(agent);
     rc = make_loop(agent, err);
     if (rc == 0)
         rc = open_sources(agent, err);
@@ -484,7 +485,6 @@ void agent_free(struct agent **agent)
     if (owned->snapshots != NULL)
         kw_snapshot_free(&owned->snapshots);
     agent_sampler_free(&owned->sampler);
-    agent_recorder_close(&owned->recorder);
     agent_pod_source_stop(&owned->pods);
     agent_metering_free(&owned->metering);
     free(owned->model);

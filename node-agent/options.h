@@ -39,12 +39,7 @@ struct agent_options {
     bool metrics_containers;      /**< /metrics lists the containers of pods */
     struct kw_http_tls_files tls;
     bool seccomp;
-    unsigned log_level;          /**< enum kw_log_level */
-    char *record;                /**< file; NULL: nothing is recorded; "-": standard output */
-    uint64_t record_limit_bytes; /**< of that file */
-    char *replay;                /**< recording to run over instead of measuring; NULL: none */
-    char *replay_method;         /**< "all" or a method; NULL: the recording's */
-    bool json;                   /**< what is replayed, as JSON */
+    unsigned log_level; /**< enum kw_log_level */
     bool check;
     bool once;
 };

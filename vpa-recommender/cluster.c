@@ -321,6 +321,11 @@ bool rec_cluster_synced(const struct rec_cluster *cluster)
     return cluster->listed[REC_VPAS] && cluster->listed[REC_PODS];
 }
 
+bool rec_cluster_listed(const struct rec_cluster *cluster, enum rec_collection collection)
+{
+    return cluster->listed[collection];
+}
+
 bool rec_cluster_up(const struct rec_cluster *cluster, enum rec_collection collection)
 {
     return cluster->up[collection];
@@ -336,6 +341,13 @@ const struct rec_pod *rec_cluster_pods(const struct rec_cluster *cluster, const 
     const struct rec_namespace *home = find_namespace(cluster, namespace_);
 
     return home == NULL ? NULL : home->pods;
+}
+
+const struct kw_pod *rec_cluster_pod(const struct rec_cluster *cluster, const char *uid)
+{
+    const struct rec_pod *pod = find_pod(cluster, uid);
+
+    return pod == NULL ? NULL : &pod->object;
 }
 
 size_t rec_cluster_pod_count(const struct rec_cluster *cluster)

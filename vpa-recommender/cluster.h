@@ -63,6 +63,9 @@ int rec_cluster_apply(struct rec_cluster *cluster, struct rec_event *event);
 /** Whether both collections were listed completely at least once. */
 bool rec_cluster_synced(const struct rec_cluster *cluster);
 
+/** Whether a collection was. */
+bool rec_cluster_listed(const struct rec_cluster *cluster, enum rec_collection collection);
+
 /** Whether the watch of a collection stands. */
 bool rec_cluster_up(const struct rec_cluster *cluster, enum rec_collection collection);
 
@@ -71,6 +74,9 @@ struct rec_vpa *rec_cluster_vpas(const struct rec_cluster *cluster);
 
 /** First pod of a namespace, or NULL; the others follow by `next`. */
 const struct rec_pod *rec_cluster_pods(const struct rec_cluster *cluster, const char *namespace_);
+
+/** The pod of a uid, or NULL. */
+const struct kw_pod *rec_cluster_pod(const struct rec_cluster *cluster, const char *uid);
 
 /** For metrics. */
 size_t rec_cluster_pod_count(const struct rec_cluster *cluster);

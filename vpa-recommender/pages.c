@@ -65,6 +65,14 @@ static void cluster(struct kw_metrics_page *page, const struct rec_stats *stats)
     family(page, "kwatt_recommender_pods", KW_METRIC_GAUGE, "Pods in view.", stats->pods);
     family(page, "kwatt_recommender_covered_pods", KW_METRIC_GAUGE, "Pods under a VPA.",
            stats->covered);
+    family(page, "kwatt_recommender_profiles", KW_METRIC_GAUGE,
+           "Workloads whose pods' use was learnt in the last pass over all nodes.",
+           stats->profiles);
+    family(page, "kwatt_recommender_profiles_written_total", KW_METRIC_COUNTER,
+           "Profiles of workloads written to Redis.", stats->profiles_written);
+    by_name(page, "kwatt_recommender_profile_records_total",
+            "Records looked at for profiles, by what became of them.", "result", rec_passed_names,
+            stats->profile_pods, REC_PASSED__MAX);
     family(page, "kwatt_recommender_aggregate_containers", KW_METRIC_GAUGE,
            "Containers by VPA and name of whose use something is known.", stats->containers);
     family(page, "kwatt_recommender_container_instances", KW_METRIC_GAUGE,

@@ -61,9 +61,11 @@ struct rec_recommender {
     struct rec_vpa_client *client; /**< NULL: no API server */
     struct rec_leading leading;
     struct rec_local local;
+    struct rec_learning learning;
     struct rec_stats stats;
     uint64_t started_ns;
     bool redis_down, hurrying; /**< told already */
+    bool learning_failed;      /**< told already */
     enum view view;            /**< as it was told */
     uint64_t strange_told;     /**< records of other versions when it was last told */
 };
@@ -141,6 +143,7 @@ static void publish(struct rec_recommender *recommender, uint64_t began_ns)
     stats->interval_ns = recommender->settings->interval_ns;
     for (size_t i = 0; i < REC_RECORD__MAX; i++)
         stats->fates[i] = recommender->source.fates[i];
+    rec_learning_stats(&recommender->learning, stats);
     if (recommender->client != NULL)
         rec_vpa_client_stats(recommender->client, stats);
     else
@@ -194,6 +197,20 @@ static void tell_api(struct rec_recommender *recommender, enum view view, const 
         kw_log_info(log, "the API server is back", server);
 }
 
+/** Profiles are for placement: their failure is nothing to the VPAs. */
+static void learn(struct rec_recommender *recommender, int64_t now_unix_ms)
+{
+    struct kw_err err = {0};
+    int rc = rec_vpa_client_learn(recommender->client, &recommender->learning, now_unix_ms, &err);
+
+    if (rc == -ECANCELED || rc == -EAGAIN)
+        return;
+    if (rc < 0 && !recommender->learning_failed)
+        kw_log_warn(recommender->log, "profiles of workloads cannot be learnt",
+                    kw_str("error", err.text));
+    recommender->learning_failed = rc < 0;
+}
+
 static void loop_cluster(struct rec_recommender *recommender, int64_t now_unix_ms)
 {
     struct rec_vpa_client *client = recommender->client;
@@ -215,6 +232,8 @@ static void loop_cluster(struct rec_recommender *recommender, int64_t now_unix_m
     rc = rec_vpa_client_write(client, now_unix_ms, &err);
     if (rc < 0 && rc != -ECANCELED)
         kw_log_warn(recommender->log, "a status could not be written", kw_str("error", err.text));
+    if (rc != -ECANCELED && !recommender->redis_down)
+        learn(recommender, now_unix_ms);
 }
 
 static void run_loop(struct rec_recommender *recommender)
@@ -412,6 +431,7 @@ int rec_recommender_new(const struct rec_settings *settings, struct kw_log *log,
     if (rc < 0)
         return rc;
     recommender->source.redis = recommender->redis;
+    recommender->learning.source.redis = recommender->redis;
     rc = start_server(recommender, err);
     if (rc == 0)
         rc = start_client(recommender, err);
@@ -434,6 +454,7 @@ void rec_recommender_free(struct rec_recommender **recommender)
     if (old == NULL)
         return;
     kw_http_server_free(&old->server);
+    rec_learning_clear(&old->learning);
     rec_vpa_client_free(&old->client);
     kw_kube_lease_stop(&old->leading.lease); /* after the last write */
     rec_workloads_free(&old->local.workloads);

@@ -281,7 +281,7 @@ int rec_source_flush(struct rec_source *source, struct kw_err *err)
         if (is_wrong_type(reply))
             source->fates[REC_RECORD_REFUSED]++;
         else
-            rc = kw_err_set(err, -EREMOTEIO, "Redis refused an advice: %s", reply->str);
+            rc = kw_err_set(err, -EREMOTEIO, "Redis refused to write: %s", reply->str);
     }
     kw_redis_replies_free(&replies);
     return rc;

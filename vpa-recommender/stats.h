@@ -26,6 +26,19 @@ enum rec_patch_fate {
 /** "written", "unchanged", "failed", "conflict". Index is enum rec_patch_fate. */
 extern const char *const rec_patch_fate_names[REC_PATCH__MAX];
 
+/** What became of the records that profiles are learnt from. */
+enum rec_passed {
+    REC_PASSED_USED,
+    REC_PASSED_UNKNOWN, /**< no pod that the API server knows on that node */
+    REC_PASSED_UNOWNED, /**< of no workload */
+    REC_PASSED_UNFIT,   /**< too young, or times or counters that cannot be */
+    REC_PASSED_LIMIT,   /**< more workloads than are kept */
+    REC_PASSED__MAX
+};
+
+/** "used", "unknown", ... Index is enum rec_passed. */
+extern const char *const rec_passed_names[REC_PASSED__MAX];
+
 struct rec_stats {
     uint64_t loops;        /**< finished since start */
     uint64_t loop_end_ns;  /**< CLOCK_MONOTONIC of the last one's end */
@@ -51,6 +64,9 @@ struct rec_stats {
 
     uint64_t containers; /**< of whose use something is known */
     uint64_t instances;  /**< container instances that feed them */
-    uint64_t workloads;  /**< without an API server */
-    uint64_t advices;    /**< written in the last loop, without an API server */
+    uint64_t profiles;   /**< workloads in the last whole pass */
+    uint64_t profiles_written;
+    uint64_t profile_pods[REC_PASSED__MAX];
+    uint64_t workloads; /**< without an API server */
+    uint64_t advices;   /**< written in the last loop, without an API server */
 };

@@ -401,6 +401,20 @@ int rec_vpa_client_write(struct rec_vpa_client *client, int64_t now_unix_ms, str
     return first;
 }
 
+int rec_vpa_client_learn(struct rec_vpa_client *client, struct rec_learning *learning,
+                         int64_t now_unix_ms, struct kw_err *err)
+{
+    const struct kw_kube_lease *lease = client->conf.lease;
+
+    /* VPAs are not needed for it: their CRDs may not be there */
+    if (!rec_cluster_listed(client->cluster, REC_PODS) ||
+        (lease != NULL && !kw_kube_lease_held(lease))) {
+        rec_learning_clear(learning);
+        return 0;
+    }
+    return rec_learning_loop(learning, client->cluster, client->conf.interval_ns, now_unix_ms, err);
+}
+
 void rec_vpa_client_stats(const struct rec_vpa_client *client, struct rec_stats *stats)
 {
     stats->cluster = true;

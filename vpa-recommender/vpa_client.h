@@ -7,6 +7,7 @@
 #include "common/err.h"
 #include "common/kube.h"
 #include "common/kube_lease.h"
+#include "vpa-recommender/learning.h"
 #include "vpa-recommender/source_redis.h"
 #include "vpa-recommender/stats.h"
 
@@ -63,6 +64,11 @@ int rec_vpa_client_feed(struct rec_vpa_client *client, struct rec_source *source
 /** Writes the statuses that differ, as long as this replica may. @return 0; -errno of the first
  * write that failed. */
 int rec_vpa_client_write(struct rec_vpa_client *client, int64_t now_unix_ms, struct kw_err *err);
+
+/** Learns profiles from the next nodes' records, where this replica may write and all pods are in
+ * view; else does nothing. @return as rec_learning_loop. */
+int rec_vpa_client_learn(struct rec_vpa_client *client, struct rec_learning *learning,
+                         int64_t now_unix_ms, struct kw_err *err);
 
 /** Whether both watches stand. */
 bool rec_vpa_client_up(const struct rec_vpa_client *client);
