@@ -4,7 +4,7 @@
 /*
  * The key of a task's cgroup, for every program that counts by cgroup: the v2 id; on a host with a
  * v1 cpuacct hierarchy, where the v2 cgroup is the root, the v1 id with KW_SCHED_KEY_V1. Roots are
- * the system.
+ * the system, and have two keys: one for kernel threads and one for processes.
  */
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -47,6 +47,11 @@ static __always_inline struct kernfs_node *v1_node(struct css_set *set, const bo
     }
 }
 
+static __always_inline bool is_kernel(struct task_struct *task, const bool direct)
+{
+    return ((direct ? task->flags : BPF_CORE_READ(task, flags)) & PF_KTHREAD) != 0;
+}
+
 /* @param direct the pointers are trusted by the verifier and are followed by plain loads. */
 static __always_inline __u64 key_of(struct task_struct *task, const bool direct)
 {
@@ -63,11 +68,9 @@ static __always_inline __u64 key_of(struct task_struct *task, const bool direct)
         return id;
     if (v1_enabled && bpf_core_enum_value_exists(enum cgroup_subsys_id, cpuacct_cgrp_id)) {
         kn = v1_node(set, direct);
-        if (kn == NULL)
-            return KW_SCHED_KEY_SYSTEM;
-        id = kernfs_id(kn, direct);
+        id = kn != NULL ? kernfs_id(kn, direct) : KW_SCHED_ROOT_ID;
         if (id != KW_SCHED_ROOT_ID && id != v1_root_id)
             return id | KW_SCHED_KEY_V1;
     }
-    return KW_SCHED_KEY_SYSTEM;
+    return is_kernel(task, direct) ? KW_SCHED_KEY_KERNEL : KW_SCHED_KEY_SYSTEM;
 }

@@ -54,8 +54,11 @@ struct nsproxy {
     struct net *net_ns;
 } __attribute__((preserve_access_index));
 
+#define PF_KTHREAD 0x00200000 /* in task_struct.flags of kernel threads, idle tasks included */
+
 struct task_struct {
     int pid;
+    unsigned int flags;
     struct task_struct *real_parent;
     struct nsproxy *nsproxy;
     struct css_set *cgroups;

@@ -41,11 +41,11 @@
  * Counters are read when a slice is closed; enabled and running times are counted beside them, per
  * cgroup, since a slice is far shorter than the turns of a multiplexed PMU.
  *
- * Key: see cgroup_key.bpf.h. Kernel threads are found in the root, which is the system, unless
- * somebody put them into a cgroup, as KVM does with its vhost workers: these belong to the machine
- * they work for. A task that moves itself to another cgroup (a shell that writes its pid, a
- * runtime's init) is charged there at once; one that is moved while it runs on another CPU, since
- * it came to that CPU.
+ * Key: see cgroup_key.bpf.h. Kernel threads are found in the root, where they have a key of their
+ * own, unless somebody put them into a cgroup, as KVM does with its vhost workers: these belong to
+ * the machine they work for. A task that moves itself to another cgroup (a shell that writes its
+ * pid, a runtime's init) is charged there at once; one that is moved while it runs on another CPU,
+ * since it came to that CPU.
  */
 #include <linux/bpf.h>
 
@@ -324,8 +324,8 @@ static __always_inline void catch_up(struct kw_sched_slot *slot, const struct vi
 }
 
 /* @param ran the task of this CPU; at a switch the one that leaves.
- * @param key, set of the one that has the CPU from here on. */
-static __always_inline void enter(const struct view *ran, __u64 key, __u64 set,
+ * @param has the one that has the CPU from here on, and its key. */
+static __always_inline void enter(const struct view *ran, const struct view *has, __u64 key,
                                   const enum occasion occasion)
 {
     __u32 zero = 0;
@@ -336,8 +336,10 @@ static __always_inline void enter(const struct view *ran, __u64 key, __u64 set,
 
     if (slot == NULL)
         return;
-    bool known = occasion == AT_MOVE || slot->set == set_of(ran);
-    slot->set = set;
+    bool known = occasion == AT_MOVE ||
+                 (slot->set == set_of(ran) && slot->kernel == is_kernel(ran->task, ran->direct));
+    slot->set = set_of(has);
+    slot->kernel = is_kernel(has->task, has->direct);
     if (known && occasion != AT_FLUSH && slot->key == key)
         return;
     now(slot, ran, occasion, &moment);
@@ -371,7 +373,7 @@ static __always_inline void stay(const enum occasion occasion)
 {
     struct view view = {.task = (void *)bpf_get_current_task()};
 
-    enter(&view, key_of(view.task, false), set_of(&view), occasion);
+    enter(&view, &view, key_of(view.task, false), occasion);
 }
 
 /* Arguments of sched_switch: preempt, prev, next; later kernels append to them. */
@@ -386,10 +388,10 @@ int switch_btf(__u64 *ctx)
     struct view leaves = {.task = prev, .direct = true}, comes = {.task = next, .direct = true};
 
     /* Threads of one container that follow each other: nothing to do, and nothing else to look at.
-     * Idle tasks share the set of the root, but are not the system. */
-    if (prev->cgroups == next->cgroups && prev->pid != 0 && next->pid != 0)
+     * Idle tasks and kernel threads share the set of the root's processes, but not their key. */
+    if (prev->cgroups == next->cgroups && ((prev->flags | next->flags) & PF_KTHREAD) == 0)
         return 0;
-    enter(&leaves, key_of(next, true), set_of(&comes), AT_SWITCH);
+    enter(&leaves, &comes, key_of(next, true), AT_SWITCH);
     return 0;
 }
 
@@ -399,7 +401,7 @@ int switch_raw(__u64 *ctx)
 {
     struct view leaves = {.task = (void *)ctx[PREV_TASK]}, comes = {.task = (void *)ctx[NEXT_TASK]};
 
-    enter(&leaves, key_of(comes.task, false), set_of(&comes), AT_SWITCH);
+    enter(&leaves, &comes, key_of(comes.task, false), AT_SWITCH);
     return 0;
 }
 

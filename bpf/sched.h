@@ -18,6 +18,9 @@
 /* Every hierarchy's root has this id: kernfs numbers a new tree from 1. */
 #define KW_SCHED_ROOT_ID 1ULL
 
+/* Kernel threads of the root. A v1 root's own key would be this, but roots go by the one above. */
+#define KW_SCHED_KEY_KERNEL (KW_SCHED_KEY_V1 | KW_SCHED_ROOT_ID)
+
 /* Counters of one CPU, in this order; they are one group of perf events, so that the first one's
  * enabled and running times are those of all. */
 #define KW_SCHED_COUNTERS 3 /* cycles, instructions, misses of the last-level cache */
@@ -48,6 +51,7 @@ struct kw_sched_slot {
     __u8 counted;          /* `counters` are valid */
     __u8 recalibrate;      /* the next switch sets ahead_ns */
     __u8 irq_kept;         /* irq_ns is the scheduler's own, and needs no tracepoints */
+    __u8 kernel;           /* `set` is a kernel thread's, whose key may be another */
 };
 
 /*

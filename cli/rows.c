@@ -146,8 +146,52 @@ static struct cli_row make_row(const struct kw_pod_record *pod, const struct kw_
     };
 }
 
-/** What no workload claims: kernel threads and the root cgroup. Its CPU time is what the others
- * leave. */
+/** A part of what no workload claims. */
+struct part {
+    const char *name;
+    uint64_t uj, old_uj, cpu_ns, old_cpu_ns;
+};
+
+#define PARTS 4
+
+/** One row for each part that ever drew or ran. @return their number. */
+static size_t part_rows(const struct kw_node_view *view, const struct kw_node_view *before,
+                        struct cli_row rows[PARTS])
+{
+    static const struct kw_system_sample nothing;
+    bool comparable = cli_rows_comparable(view, before);
+    const struct kw_system_sample *now = &view->sample.system;
+    const struct kw_system_sample *old = comparable ? &before->sample.system : &nothing;
+    const struct part parts[PARTS] = {
+        {"(kernel threads)", now->kernel_uj, old->kernel_uj, now->kernel_cpu_ns,
+         old->kernel_cpu_ns},
+        {now->has_kernel ? "(root cgroup)" : "(kernel and root cgroup)", now->root_uj, old->root_uj,
+         now->root_cpu_ns, old->root_cpu_ns},
+        {"(slices)", now->slices_uj, old->slices_uj, now->slices_cpu_ns, old->slices_cpu_ns},
+        {"(other cgroups)", now->other_uj, old->other_uj, now->other_cpu_ns, old->other_cpu_ns},
+    };
+    int64_t since_ms = comparable ? before->sample.t_unix_ms : (int64_t)view->sample.epoch;
+    int64_t window_ms = view->sample.t_unix_ms - since_ms;
+    size_t n = 0;
+
+    for (size_t i = 0; i < PARTS; i++) {
+        if (parts[i].uj == 0 && parts[i].cpu_ns == 0)
+            continue;
+        rows[n++] = (struct cli_row){
+            .name = parts[i].name,
+            .namespace_ = "",
+            .kind = "system",
+            .id = "",
+            .running = true,
+            .used_mcpu = per_ms(grown(parts[i].cpu_ns, parts[i].old_cpu_ns) / 1000, window_ms),
+            .active_mw = per_ms(grown(parts[i].uj, parts[i].old_uj), window_ms),
+            .active_uj = parts[i].uj,
+        };
+    }
+    return n;
+}
+
+/** All of it, of an agent that tells no parts. Its CPU time is what the others leave. */
 static struct cli_row system_row(const struct kw_node_view *view, const struct kw_node_view *before,
                                  const struct cli_row *rows, size_t n)
 {
@@ -180,7 +224,7 @@ int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *be
                      compare_records, &rc);
     kw_cleanup_free const void **advice_index =
         sorted_index(advices, n_advices, sizeof(struct kw_advice), compare_advices, &rc);
-    struct cli_row *rows = calloc(view->n_pods + 1, sizeof(*rows)); /* and the system */
+    struct cli_row *rows = calloc(view->n_pods + PARTS, sizeof(*rows)); /* and the system */
     size_t n = 0;
 
     if (rc < 0 || rows == NULL) {
@@ -204,9 +248,13 @@ int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *be
             add_advice(&rows[n], *advice);
         n++;
     }
-    rows[n] = system_row(view, before, rows, n);
+    size_t n_parts = view->sample.system.present ? part_rows(view, before, rows + n) : 0;
+    if (n_parts == 0) {
+        rows[n] = system_row(view, before, rows, n);
+        n_parts = 1;
+    }
     *ret = rows;
-    *ret_n = n + 1;
+    *ret_n = n + n_parts;
     return 0;
 }
 

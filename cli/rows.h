@@ -61,7 +61,7 @@ struct cli_summary cli_summary_make(const struct kw_node_view *view,
 
 /**
  * Rows in the view's order. An ended workload that drew less than a joule is left out;
- * one row for the system is added.
+ * the system is added, a row for each of its parts where the agent tells them.
  * @param ret caller frees. @return 0 or -ENOMEM.
  */
 int cli_rows_make(const struct kw_node_view *view, const struct kw_node_view *before,

@@ -287,13 +287,16 @@ void cli_table_summary(struct kw_buf *out, const struct cli_summary *summary,
 static bool hidden_in_system(const struct cli_row *rows, size_t n)
 {
     uint64_t system_mcpu = 0, all_mcpu = 0;
+    size_t n_system = 0;
 
     for (size_t i = 0; i < n; i++) {
         all_mcpu += rows[i].used_mcpu;
-        if (strcmp(rows[i].kind, "system") == 0)
+        if (strcmp(rows[i].kind, "system") == 0) {
             system_mcpu += rows[i].used_mcpu;
+            n_system++;
+        }
     }
-    return n == 1 || (system_mcpu >= 50 && system_mcpu >= all_mcpu - all_mcpu / 10);
+    return n == n_system || (system_mcpu >= 50 && system_mcpu >= all_mcpu - all_mcpu / 10);
 }
 
 void cli_table_hint(struct kw_buf *out, const struct cli_row *rows, size_t n, const char *example,

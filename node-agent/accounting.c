@@ -15,6 +15,11 @@ const struct agent_accounting_ops *const agent_accounting_backends[] = {
     NULL,
 };
 
+bool agent_key_is_fixed(uint64_t key)
+{
+    return key == AGENT_KEY_SYSTEM || key == AGENT_KEY_KERNEL || key == AGENT_KEY_OVERFLOW;
+}
+
 const char *const agent_feature_names[] = {
     [AGENT_FEATURE_SMT] = "smt",
     [AGENT_FEATURE_COUNTERS] = "counters",

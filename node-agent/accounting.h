@@ -15,9 +15,10 @@
  *
  * A cgroup's key is the inode number of its directory (which is the kernel's cgroup id). On hosts
  * with v1 controllers a task that sits in the root of the v2 tree is keyed by its v1 cpuacct cgroup
- * instead, with AGENT_KEY_V1 set: ids of different hierarchies overlap. Root cgroups (and with them
- * the kernel threads) have the key AGENT_KEY_SYSTEM; a kernel thread that somebody put into a
- * cgroup, as KVM does with its vhost workers, belongs to that cgroup. Idle time has no key.
+ * instead, with AGENT_KEY_V1 set: ids of different hierarchies overlap. Root cgroups have the key
+ * AGENT_KEY_SYSTEM for processes and AGENT_KEY_KERNEL for kernel threads; a kernel thread that
+ * somebody put into a cgroup, as KVM does with its vhost workers, belongs to that cgroup. Idle time
+ * has no key.
  *
  * A reading may hold keys that agent_cgroups_find does not know: cgroups that were made and removed
  * between two looks, and, for an agent that sees only a part of the tree (cgroup namespace),
@@ -27,6 +28,10 @@
 #define AGENT_KEY_SYSTEM   UINT64_C(0)
 #define AGENT_KEY_OVERFLOW UINT64_MAX /* what a full map could not keep apart */
 #define AGENT_KEY_V1       (UINT64_C(1) << 63)
+#define AGENT_KEY_KERNEL   (AGENT_KEY_V1 | 1) /* a v1 root's number, which has no key by it */
+
+/** Whether it is one of those above that are always there. */
+bool agent_key_is_fixed(uint64_t key);
 
 /** What can be counted beside time, where the machine has it; each costs nothing while off. */
 enum agent_feature {
@@ -110,7 +115,8 @@ struct agent_accounting_conf {
 };
 
 struct agent_accounting_ops {
-    const char *name; /**< "ebpf", "ebpf-raw", "cgroup-files": the `accounting` of a sample */
+    const char *name;   /**< "ebpf", "ebpf-raw", "cgroup-files": the `accounting` of a sample */
+    bool merges_kernel; /**< kernel threads are in AGENT_KEY_SYSTEM with the root's processes */
     /** @param conf needed during the call only. @return 0; -errno with the cause in `err` (what is
      * missing and what would bring it). */
     int (*open)(const struct agent_accounting_conf *conf, void **ret, struct kw_err *err);

@@ -218,6 +218,8 @@ static void follow_all(struct agent_booking *booking)
 /** Which part of the system a cgroup without a workload is. */
 static enum agent_system_part part_of(uint64_t key, const struct agent_cell *cell)
 {
+    if (key == AGENT_KEY_KERNEL)
+        return AGENT_SYSTEM_KERNEL;
     if (key == AGENT_KEY_SYSTEM)
         return AGENT_SYSTEM_ROOT;
     return cell != NULL && cell->known && !cell->homeless ? AGENT_SYSTEM_SLICES
@@ -249,7 +251,7 @@ static int book_row(struct agent_booking *booking, const struct agent_usage *usa
         cell->moved_ns = booking->now_ns;
         for (unsigned p = 0; p < booking->conf.n_packages; p++)
             cell->prev_ns[p] = p < usage->n_packages ? usage->cpu_ns[i * usage->n_packages + p] : 0;
-    } else if (!cell->known && cell->key != AGENT_KEY_SYSTEM && cell->key != AGENT_KEY_OVERFLOW &&
+    } else if (!cell->known && !agent_key_is_fixed(cell->key) &&
                (usage->crowded || booking->now_ns - cell->moved_ns >= FORGET_NS)) {
         forget_later(booking, cell->key);
     }

@@ -38,8 +38,9 @@
 #include "node-agent/bpf_why.h"
 #include "node-agent/cgroup_mounts.h"
 
-/* 4096 with the two that are always there: of two more the kernel would make 8192 buckets. */
-#define ENTRIES_MIN        4094
+/* 4096 with those that are always there: of one more the kernel would make 8192 buckets. */
+#define ENTRIES_MIN        (4096 - ENTRIES_FIXED)
+#define ENTRIES_FIXED      3 /* system, kernel, overflow */
 /* Room for cgroups to come, and for those that ended and are not yet booked. */
 #define ENTRIES_PER_CGROUP 4
 /* 2^20 cgroups: no kernel runs that many, and it bounds what a caller can ask for. */
@@ -181,7 +182,7 @@ static void size_map(struct bpf_acct *acct, const struct agent_accounting_conf *
     }
     if (entries > ENTRIES_MAX)
         entries = ENTRIES_MAX;
-    entries += 2; /* the system and the overflow key, which are always there */
+    entries += ENTRIES_FIXED;
     if (entries * entry_bytes > PREALLOC_BYTES_MAX) {
         if (agent_bpf_allocates_in_tracing())
             (void)bpf_map__set_map_flags(acct->skel->maps.usage, BPF_F_NO_PREALLOC);
@@ -384,6 +385,8 @@ static int attach(struct bpf_acct *acct, const struct agent_accounting_conf *con
 
     if (r == 0)
         r = agent_bpf_usage_insert(&acct->reader, KW_SCHED_KEY_SYSTEM);
+    if (r == 0)
+        r = agent_bpf_usage_insert(&acct->reader, KW_SCHED_KEY_KERNEL);
     if (r == 0 && bpf_map_update_elem(acct->slots_fd, &zero, acct->slots, BPF_ANY) < 0)
         r = -errno;
     if (r < 0)
@@ -476,7 +479,7 @@ static void bpf_acct_forget(void *self, const uint64_t *keys, size_t n)
     struct bpf_acct *acct = self;
 
     for (size_t i = 0; i < n; i++) {
-        if (keys[i] != AGENT_KEY_SYSTEM && keys[i] != AGENT_KEY_OVERFLOW)
+        if (!agent_key_is_fixed(keys[i]))
             (void)bpf_map_delete_elem(acct->reader.map_fd, &keys[i]);
     }
 }

@@ -238,7 +238,7 @@ int agent_requests_read(struct agent_requests *requests, struct agent_served_lis
 void agent_requests_forget(struct agent_requests *requests, const uint64_t *keys, size_t n)
 {
     for (size_t i = 0; requests != NULL && i < n; i++) {
-        if (keys[i] != AGENT_KEY_OVERFLOW)
+        if (!agent_key_is_fixed(keys[i]))
             (void)bpf_map_delete_elem(requests->map_fd, &keys[i]);
     }
 }

@@ -50,9 +50,10 @@ static void check_accounting(const struct agent_topology *topology, const struct
         void *self = NULL;
         if (ops->open(&conf, &self, &err) == 0) {
             line(out, i == 0 || better ? "ok" : "degraded", ops->name,
-                 i == 0   ? "CPU time per cgroup, exact to the slice"
-                 : better ? "works, used where the ones above do not"
-                          : "used instead of the ones above");
+                 i == 0               ? "CPU time per cgroup, exact to the slice"
+                 : ops->merges_kernel ? "works, but kernel threads count as the root cgroup's"
+                 : better             ? "works, used where the ones above do not"
+                                      : "used instead of the ones above");
             ops->close(&self);
             better = true;
         } else {

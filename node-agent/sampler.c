@@ -334,7 +334,8 @@ static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *sn
     sample->idle_unshared_uj = sampler->idle.unshared_uj;
     sample->self_cpu_ns = agent_self_cpu_ns() - sampler->self.base_ns;
     sample->self_uj = sampler->self.uj;
-    agent_system_parts_show(agent_ledger_system(sampler->ledger), &sample->system);
+    agent_system_parts_show(agent_ledger_system(sampler->ledger), conf->accounting->merges_kernel,
+                            &sample->system);
     sample->self_rss_bytes = agent_self_rss_bytes();
 }
 

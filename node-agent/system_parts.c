@@ -36,13 +36,17 @@ void agent_system_parts_share(struct agent_system_parts *parts, uint64_t uj, uns
     parts->uj[AGENT_SYSTEM_OTHER] += left_uj; /* energy without CPU time */
 }
 
-void agent_system_parts_show(const struct agent_system_parts *parts, struct kw_system_sample *ret)
+void agent_system_parts_show(const struct agent_system_parts *parts, bool merged,
+                             struct kw_system_sample *ret)
 {
     *ret = (struct kw_system_sample){
         .present = true,
+        .has_kernel = !merged,
+        .kernel_uj = parts->uj[AGENT_SYSTEM_KERNEL],
         .root_uj = parts->uj[AGENT_SYSTEM_ROOT],
         .slices_uj = parts->uj[AGENT_SYSTEM_SLICES],
         .other_uj = parts->uj[AGENT_SYSTEM_OTHER],
+        .kernel_cpu_ns = parts->cpu_ns[AGENT_SYSTEM_KERNEL],
         .root_cpu_ns = parts->cpu_ns[AGENT_SYSTEM_ROOT],
         .slices_cpu_ns = parts->cpu_ns[AGENT_SYSTEM_SLICES],
         .other_cpu_ns = parts->cpu_ns[AGENT_SYSTEM_OTHER],

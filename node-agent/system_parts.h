@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "api/sample.h"
@@ -12,7 +13,9 @@
  */
 
 enum agent_system_part {
-    AGENT_SYSTEM_ROOT,   /**< the root cgroup: kernel threads, and what nobody put elsewhere */
+    AGENT_SYSTEM_KERNEL, /**< kernel threads */
+    AGENT_SYSTEM_ROOT,   /**< processes in the root cgroup, that nobody put elsewhere; and kernel
+                            threads where the accounting does not tell them apart */
     AGENT_SYSTEM_SLICES, /**< what runs right in a cgroup that only groups others: a slice,
                             "kubepods" */
     AGENT_SYSTEM_OTHER,  /**< cgroups that lived too shortly to be named, that are outside of the
@@ -39,5 +42,6 @@ void agent_system_parts_use(struct agent_system_parts *parts, enum agent_system_
 void agent_system_parts_share(struct agent_system_parts *parts, uint64_t uj, unsigned package,
                               unsigned n_packages);
 
-/** What a sample says of them. */
-void agent_system_parts_show(const struct agent_system_parts *parts, struct kw_system_sample *ret);
+/** What a sample says of them. @param merged AGENT_SYSTEM_KERNEL is not told apart. */
+void agent_system_parts_show(const struct agent_system_parts *parts, bool merged,
+                             struct kw_system_sample *ret);

@@ -63,6 +63,12 @@ static void make(struct kwt_cgroup *cgroup, bool v1, const char *mount)
     cgroup->key = (uint64_t)st.st_ino | (v1 ? AGENT_KEY_V1 : 0);
 }
 
+void kwt_cgroup_root(struct kwt_cgroup *cgroup, bool v1)
+{
+    *cgroup = (struct kwt_cgroup){.v1 = v1, .key = AGENT_KEY_SYSTEM};
+    (void)snprintf(cgroup->dir, sizeof(cgroup->dir), "%s", mount_of(v1));
+}
+
 void kwt_cgroup_make(struct kwt_cgroup *cgroup, bool v1, const char *name)
 {
     (void)snprintf(cgroup->path, sizeof(cgroup->path), "/kwt-%d-%s", (int)getpid(), name);

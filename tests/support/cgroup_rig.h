@@ -31,6 +31,9 @@ void kwt_cgroup_make(struct kwt_cgroup *cgroup, bool v1, const char *name);
 void kwt_cgroup_make_below(struct kwt_cgroup *cgroup, const struct kwt_cgroup *parent,
                            const char *name);
 
+/** The root of the hierarchy: to enter, not to remove. */
+void kwt_cgroup_root(struct kwt_cgroup *cgroup, bool v1);
+
 /** Removes the directory; waits for processes that are on their way out. */
 void kwt_cgroup_remove(struct kwt_cgroup *cgroup);
 

@@ -89,9 +89,18 @@ struct kw_sample kwt_sample(uint64_t *state)
             sample.packages[i].dram = energy(state);
     }
     if (kwt_random(state) % 2 == 0)
-        sample.system =
-            (struct kw_system_sample){true,          number(state), number(state), number(state),
-                                      number(state), number(state), number(state)};
+        sample.system = (struct kw_system_sample){.present = true,
+                                                  .root_uj = number(state),
+                                                  .root_cpu_ns = number(state),
+                                                  .slices_uj = number(state),
+                                                  .slices_cpu_ns = number(state),
+                                                  .other_uj = number(state),
+                                                  .other_cpu_ns = number(state)};
+    if (sample.system.present && kwt_random(state) % 2 == 0) {
+        sample.system.has_kernel = true;
+        sample.system.kernel_uj = number(state);
+        sample.system.kernel_cpu_ns = number(state);
+    }
     sample.platform.present = kwt_random(state) % 2 == 0;
     if (sample.platform.present) {
         sample.platform.mw = number(state);

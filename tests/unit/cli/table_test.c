@@ -66,6 +66,28 @@ static void rates_are_differences(void **state)
     assert_int_equal(rows[1].active_uj, 21000000);
     assert_false(rows[0].has_advice);
     assert_int_equal(rows[1].advice_mcpu, 250);
+    /* an agent that tells the system's parts has a row for each that ever did anything */
+    before.sample.system = (struct kw_system_sample){
+        .present = true, .has_kernel = true, .kernel_uj = 4000000, .root_uj = 6000000};
+    after.sample.system = before.sample.system;
+    after.sample.system.kernel_uj += 250000;
+    after.sample.system.kernel_cpu_ns = 200000000;
+    after.sample.system.other_uj = 750000;
+    free(KW_TAKE_PTR(rows));
+    assert_int_equal(cli_rows_make(&after, &before, NULL, 0, &rows, &n), 0);
+    assert_int_equal(n, 5);
+    assert_string_equal(rows[2].name, "(kernel threads)");
+    assert_int_equal(rows[2].active_mw, 250);
+    assert_int_equal(rows[2].used_mcpu, 200);
+    assert_string_equal(rows[3].name, "(root cgroup)");
+    assert_int_equal(rows[3].active_uj, 6000000);
+    assert_string_equal(rows[4].name, "(other cgroups)");
+    assert_int_equal(rows[4].active_mw, 750);
+    after.sample.system.has_kernel = false;
+    after.sample.system.kernel_uj = after.sample.system.kernel_cpu_ns = 0;
+    free(KW_TAKE_PTR(rows));
+    assert_int_equal(cli_rows_make(&after, &before, NULL, 0, &rows, &n), 0);
+    assert_string_equal(rows[2].name, "(kernel and root cgroup)");
     struct cli_summary summary = cli_summary_make(&after, &before);
     assert_int_equal(summary.measured_mw, 10000);
     assert_int_equal(summary.idle_mw + summary.pods_mw + summary.system_mw, 10000);

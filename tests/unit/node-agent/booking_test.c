@@ -116,6 +116,34 @@ static void test_unknown_keys_go(void **state)
     assert_int_equal(n_forgotten, 1);
 }
 
+/** Who the system's energy and time belong to. */
+static void test_parts_of_the_system(void **state)
+{
+    struct kw_system_sample shown;
+
+    (void)state;
+    row(0, AGENT_KEY_SYSTEM, 0, 0);
+    take(true, S);
+    row(0, AGENT_KEY_SYSTEM, 30, 0);
+    row(1, AGENT_KEY_KERNEL, 10, 10);
+    row(2, 77, 1, 0);
+    take(false, 2 * S);
+    agent_system_parts_show(agent_ledger_system(ledger), false, &shown);
+    assert_true(shown.has_kernel);
+    assert_int_equal(shown.kernel_cpu_ns, 20);
+    assert_int_equal(shown.root_cpu_ns, 30);
+    assert_int_equal(shown.slices_cpu_ns, 0);
+    assert_int_equal(shown.other_cpu_ns, 1);
+    /* an accounting that does not tell them apart says nothing of them */
+    agent_system_parts_show(agent_ledger_system(ledger), true, &shown);
+    assert_false(shown.has_kernel);
+    /* the kernel's key is never let go of */
+    take(false, 100 * S);
+    take(false, 200 * S);
+    for (size_t i = 0; i < n_forgotten; i++)
+        assert_int_equal(last_forgotten, 77);
+}
+
 static struct agent_more more[4 * 2];
 
 /** What the workload-less rows of package 0 did in the last window, by way of the split. */
@@ -237,9 +265,13 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_what_is_new),     TEST(test_a_count_that_falls),
-        TEST(test_unknown_keys_go), TEST(test_unknown_keys_make_room),
-        TEST(test_counts),          TEST(test_counts_of_a_window),
+        TEST(test_what_is_new),
+        TEST(test_a_count_that_falls),
+        TEST(test_unknown_keys_go),
+        TEST(test_unknown_keys_make_room),
+        TEST(test_counts),
+        TEST(test_counts_of_a_window),
+        TEST(test_parts_of_the_system),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

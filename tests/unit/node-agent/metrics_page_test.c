@@ -64,6 +64,21 @@ static void assert_line(const char *line)
         fail_msg("no line %s in\n%s", line, page.data);
 }
 
+static void test_parts_of_the_system(void **state)
+{
+    (void)state;
+    snapshot->sample.system = (struct kw_system_sample){
+        .present = true, .has_kernel = true, .kernel_uj = 1, .root_uj = 3};
+    write_page(KW_METRICS_TEXT, true);
+    assert_line("kwatt_system_joules_total{part=\"kernel\",node_name=\"node-1\"} 0.000001");
+    assert_line("kwatt_system_joules_total{part=\"root\",node_name=\"node-1\"} 0.000003");
+    /* not told apart: no series rather than a zero */
+    snapshot->sample.system = (struct kw_system_sample){.present = true, .root_uj = 4};
+    write_page(KW_METRICS_TEXT, true);
+    assert_null(strstr(page.data, "part=\"kernel\""));
+    assert_line("kwatt_system_joules_total{part=\"root\",node_name=\"node-1\"} 0.000004");
+}
+
 static void test_joules_are_exact(void **state)
 {
     (void)state;
@@ -206,6 +221,7 @@ int main(void)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_joules_are_exact),
+        TEST(test_parts_of_the_system),
         TEST(test_zones),
         TEST(test_kinds),
         TEST(test_cpus),
