@@ -26,8 +26,9 @@
  * Invariants: at any moment on-CPU time since attach = map + open slices; `flush`, which user space
  * runs on each busy CPU before it reads, closes the open ones. A slot is touched only by its own
  * CPU with preemption off (sched_switch runs under the run queue lock, flush in an IPI or with
- * preemption off), so no atomics are needed. A cgroup for which the map has no room counts into a
- * key that is there from the start: nothing is lost. A CPU that goes offline leaves in its idle
+ * preemption off), so no atomics are needed. A cgroup for which the map has no room goes into a
+ * second one, and where that is full, too, counts into a key that is there from the start: nothing
+ * is lost. A CPU that goes offline leaves in its idle
  * task, so that its offline time is idle time.
  *
  * Trust: not every kernel announces every switch (some hide from tracing what their sandbox's own
@@ -54,6 +55,7 @@
 /* Set before load, constant after: the verifier removes the branches that are off. */
 const volatile bool rq_clock = true; /* unless the kernel refuses that */
 const volatile bool smt = false;
+const volatile bool spills = false;   /* `spill` has room */
 const volatile bool counting = false; /* `events` holds a group of counters for each CPU */
 const volatile __s64 tail_ns_max = KW_SCHED_TICK_NS_MAX; /* KW_SCHED_TICKLESS_NS_MAX where CPUs may
                                                           * run without ticks */
@@ -71,6 +73,16 @@ struct {
     __uint(key_size, sizeof(__u64));
     __uint(value_size, sizeof(struct kw_sched_value));
 } usage SEC(".maps");
+
+/* Takes the cgroups that come while `usage` is full. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+    __uint(max_entries, 1);
+    __uint(key_size, sizeof(__u64));
+    __uint(value_size, sizeof(struct kw_sched_value));
+} spill SEC(".maps");
+
+__u64 spilled = 0; /* entries that were ever made there */
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -240,21 +252,38 @@ static __always_inline void count(struct kw_sched_slot *slot, struct kw_sched_va
     }
 }
 
+/* The value of a cgroup that is not in `usage`. A cgroup that once went into `spill` stays there.
+ */
+static __always_inline struct kw_sched_value *value_elsewhere(__u64 key)
+{
+    struct kw_sched_value fresh = {};
+    __u64 overflow = KW_SCHED_KEY_OVERFLOW;
+    struct kw_sched_value *value;
+
+    if (spills && spilled > 0) {
+        value = bpf_map_lookup_elem(&spill, &key);
+        if (value != NULL)
+            return value;
+    }
+    /* another CPU may have been first, or the map is full: the second look-up tells */
+    (void)bpf_map_update_elem(&usage, &key, &fresh, BPF_NOEXIST);
+    value = bpf_map_lookup_elem(&usage, &key);
+    if (value == NULL && spills) {
+        if (bpf_map_update_elem(&spill, &key, &fresh, BPF_NOEXIST) == 0)
+            __sync_fetch_and_add(&spilled, 1);
+        value = bpf_map_lookup_elem(&spill, &key);
+    }
+    return value != NULL ? value : bpf_map_lookup_elem(&usage, &overflow);
+}
+
 static __always_inline void charge(__u64 key, const struct kw_sched_value *add)
 {
     struct kw_sched_value *value = bpf_map_lookup_elem(&usage, &key);
 
-    if (value == NULL) {
-        struct kw_sched_value fresh = {};
-        __u64 overflow = KW_SCHED_KEY_OVERFLOW;
-        /* another CPU may have been first, or the map is full: the second look-up tells */
-        (void)bpf_map_update_elem(&usage, &key, &fresh, BPF_NOEXIST);
-        value = bpf_map_lookup_elem(&usage, &key);
-        if (value == NULL)
-            value = bpf_map_lookup_elem(&usage, &overflow);
-        if (value == NULL)
-            return; /* not reached: user space puts the overflow key in before it attaches */
-    }
+    if (value == NULL)
+        value = value_elsewhere(key);
+    if (value == NULL)
+        return; /* not reached: user space puts the overflow key in before it attaches */
     value->on_cpu_ns += add->on_cpu_ns;
     if (smt)
         value->shared_ns += add->shared_ns;

@@ -103,3 +103,13 @@ uint64_t *agent_usage_add(struct agent_usage *usage, uint64_t key)
     usage->keys[usage->n++] = key;
     return row;
 }
+
+void agent_usage_drop(struct agent_usage *usage, size_t row)
+{
+    size_t n = usage->n_packages, last = --usage->n;
+
+    usage->keys[row] = usage->keys[last];
+    (void)memmove(usage->cpu_ns + row * n, usage->cpu_ns + last * n, n * sizeof(*usage->cpu_ns));
+    if ((usage->features & AGENT_FEATURES_MORE) != 0)
+        (void)memmove(usage->more + row * n, usage->more + last * n, n * sizeof(*usage->more));
+}

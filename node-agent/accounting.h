@@ -104,12 +104,16 @@ int agent_usage_reset(struct agent_usage *usage, size_t n, unsigned n_packages, 
  * until the next call; NULL: no memory. */
 uint64_t *agent_usage_add(struct agent_usage *usage, uint64_t key);
 
+/** Takes out a row; the last one takes its place. */
+void agent_usage_drop(struct agent_usage *usage, size_t row);
+
 struct agent_accounting_conf {
     const struct agent_topology *topology;
     const char *sysfs_root; /**< where fs/cgroup is looked for */
     const char *procfs_root;
-    unsigned max_cgroups; /**< size of the map; 0: from the machine */
-    unsigned features;    /**< AGENT_FEATURE_BIT of what is wanted where it can be had */
+    unsigned max_cgroups;   /**< that are kept apart; 0: from the machine */
+    unsigned first_cgroups; /**< of them, those in the map that every reading walks; 0: the same */
+    unsigned features;      /**< AGENT_FEATURE_BIT of what is wanted where it can be had */
     const struct agent_counter_event
         *events; /**< AGENT_COUNTER__MAX of them; NULL: the PMU's own */
 };

@@ -16,9 +16,7 @@
  * slot is closed and its values stay in the map. Its counters are gone: when it is back, the BPF
  * side says that it cannot read them, and they are opened anew.
  *
- * Memory: preallocated up to PREALLOC_BYTES_MAX. Where the machine needs more, entries are
- * allocated when they are used, if the kernel's allocator is safe inside the scheduler, else the
- * map is made smaller and the overflow key takes what does not fit.
+ * Memory: see node-agent/bpf_room.h. What fits into neither map goes to the overflow key.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -27,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
 #include "bpf/sched.h"
 #include "bpf/sched.skel.h"
@@ -34,21 +33,15 @@
 #include "common/clock.h"
 #include "node-agent/accounting.h"
 #include "node-agent/bpf_counters.h"
+#include "node-agent/bpf_room.h"
 #include "node-agent/bpf_usage.h"
 #include "node-agent/bpf_why.h"
 #include "node-agent/cgroup_mounts.h"
 
-/* 4096 with those that are always there: of one more the kernel would make 8192 buckets. */
-#define ENTRIES_MIN        (4096 - ENTRIES_FIXED)
-#define ENTRIES_FIXED      3 /* system, kernel, overflow */
-/* Room for cgroups to come, and for those that ended and are not yet booked. */
-#define ENTRIES_PER_CGROUP 4
-/* 2^20 cgroups: no kernel runs that many, and it bounds what a caller can ask for. */
-#define ENTRIES_MAX        (1u << 20)
-/* 16 MiB hold 4096 cgroups on 512 CPUs; unswappable, so no more is taken unasked. */
-#define PREALLOC_BYTES_MAX (16u << 20)
+/* 2^20 cgroups: no kernel runs that many. */
+#define CGROUPS_MAX (1u << 20)
 /* The verifier's last words; it is asked for them only after a refusal. */
-#define LOG_BYTES          65536
+#define LOG_BYTES   65536
 
 struct bpf_acct {
     struct sched_bpf *skel;
@@ -167,32 +160,33 @@ static void choose_features(struct bpf_acct *acct, const struct agent_accounting
                        : "no core has two threads");
 }
 
-static void size_map(struct bpf_acct *acct, const struct agent_accounting_conf *conf,
-                     const struct agent_cgroup_mounts *mounts)
+static void size_maps(struct bpf_acct *acct, const struct agent_accounting_conf *conf,
+                      const struct agent_cgroup_mounts *mounts)
 {
-    uint64_t entries = conf->max_cgroups;
-    uint64_t entry_bytes = acct->n_cpus * acct->reader.value_bytes;
+    struct sched_bpf *skel = acct->skel;
+    struct sysinfo machine = {0};
 
-    if (entries == 0) {
-        entries = agent_cgroup_mounts_count(mounts->paths[AGENT_HIERARCHY_V2], ENTRIES_MAX) +
-                  agent_cgroup_mounts_count(mounts->paths[AGENT_HIERARCHY_CPUACCT], ENTRIES_MAX);
-        entries *= ENTRIES_PER_CGROUP;
-        if (entries < ENTRIES_MIN)
-            entries = ENTRIES_MIN;
+    (void)sysinfo(&machine);
+    struct agent_bpf_room_ask ask = {
+        .n_cgroups = agent_cgroup_mounts_count(mounts->paths[AGENT_HIERARCHY_V2], CGROUPS_MAX) +
+                     agent_cgroup_mounts_count(mounts->paths[AGENT_HIERARCHY_CPUACCT], CGROUPS_MAX),
+        .n_cpus = acct->n_cpus,
+        .value_bytes = acct->reader.value_bytes,
+        .memory_bytes = (uint64_t)machine.totalram * machine.mem_unit,
+        .allocates = agent_bpf_allocates_in_tracing(),
+        .first_cgroups = conf->first_cgroups,
+        .max_cgroups = conf->max_cgroups,
+    };
+    struct agent_bpf_room room = agent_bpf_room_for(&ask);
+    struct bpf_map *both[] = {skel->maps.usage, skel->maps.spill};
+    for (size_t i = 0; i < KW_ARRAY_SIZE(both); i++) {
+        (void)bpf_map__set_value_size(both[i], (uint32_t)acct->reader.value_bytes);
+        if (ask.allocates && (i > 0 || room.first_grows))
+            (void)bpf_map__set_map_flags(both[i], BPF_F_NO_PREALLOC);
     }
-    if (entries > ENTRIES_MAX)
-        entries = ENTRIES_MAX;
-    entries += ENTRIES_FIXED;
-    if (entries * entry_bytes > PREALLOC_BYTES_MAX) {
-        if (agent_bpf_allocates_in_tracing())
-            (void)bpf_map__set_map_flags(acct->skel->maps.usage, BPF_F_NO_PREALLOC);
-        else if (conf->max_cgroups == 0 && entries > ENTRIES_MIN)
-            entries = PREALLOC_BYTES_MAX / entry_bytes > ENTRIES_MIN
-                          ? PREALLOC_BYTES_MAX / entry_bytes
-                          : ENTRIES_MIN;
-    }
-    (void)bpf_map__set_max_entries(acct->skel->maps.usage, (uint32_t)entries);
-    (void)bpf_map__set_value_size(acct->skel->maps.usage, (uint32_t)acct->reader.value_bytes);
+    (void)bpf_map__set_max_entries(skel->maps.usage, room.first);
+    (void)bpf_map__set_max_entries(skel->maps.spill, room.second > 0 ? room.second : 1);
+    skel->rodata->spills = room.second > 0;
 }
 
 static uint64_t root_id(const char *mount)
@@ -257,7 +251,7 @@ static void set_up(struct bpf_acct *acct, const struct agent_accounting_conf *co
     acct->reader.value_bytes = is_on(acct, AGENT_FEATURE_COUNTERS) ? KW_SCHED_VALUE_ALL
                                : is_on(acct, AGENT_FEATURE_SMT)    ? KW_SCHED_VALUE_SHARED
                                                                    : KW_SCHED_VALUE_TIME;
-    size_map(acct, conf, mounts);
+    size_maps(acct, conf, mounts);
     if (is_on(acct, AGENT_FEATURE_SMT))
         (void)bpf_map__set_max_entries(skel->maps.cores, acct->n_cpu_numbers);
     if (is_on(acct, AGENT_FEATURE_COUNTERS))
@@ -288,6 +282,8 @@ static int load(struct bpf_acct *acct, const struct agent_accounting_conf *conf,
     acct->slots_fd = bpf_map__fd(acct->skel->maps.slots);
     acct->flush_fd = bpf_program__fd(acct->skel->progs.flush);
     acct->reader.map_fd = bpf_map__fd(acct->skel->maps.usage);
+    acct->reader.spill_fd = bpf_map__fd(acct->skel->maps.spill);
+    acct->reader.spilled = &acct->skel->bss->spilled;
     acct->reader.n_cpus = acct->n_cpus;
     acct->reader.package = acct->package;
     return agent_bpf_usage_init(&acct->reader);
@@ -480,7 +476,7 @@ static void bpf_acct_forget(void *self, const uint64_t *keys, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         if (!agent_key_is_fixed(keys[i]))
-            (void)bpf_map_delete_elem(acct->reader.map_fd, &keys[i]);
+            agent_bpf_usage_delete(&acct->reader, keys[i]);
     }
 }
 

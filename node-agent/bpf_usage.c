@@ -95,15 +95,15 @@ static int take_entry(const struct agent_bpf_usage *reader, uint64_t key, const 
 }
 
 /* @return 0; -EOPNOTSUPP where this kernel has no batches for this map; -errno. */
-static int read_batches(struct agent_bpf_usage *reader, struct agent_usage *usage)
+static int read_batches(struct agent_bpf_usage *reader, int map_fd, struct agent_usage *usage)
 {
     uint64_t position = 0; /* the kernel's own place mark, at least 4 bytes */
     bool first = true;
 
     for (;;) {
         uint32_t count = reader->batch_cap;
-        int r = bpf_map_lookup_batch(reader->map_fd, first ? NULL : &position, &position,
-                                     reader->keys, reader->values, &count, NULL);
+        int r = bpf_map_lookup_batch(map_fd, first ? NULL : &position, &position, reader->keys,
+                                     reader->values, &count, NULL);
         if (r == -ENOSPC) { /* more entries in one bucket than the buffer takes */
             r = alloc_batch(reader, reader->batch_cap * 2);
             if (r < 0)
@@ -125,14 +125,14 @@ static int read_batches(struct agent_bpf_usage *reader, struct agent_usage *usag
     }
 }
 
-static int read_one_by_one(struct agent_bpf_usage *reader, struct agent_usage *usage)
+static int read_one_by_one(struct agent_bpf_usage *reader, int map_fd, struct agent_usage *usage)
 {
     uint64_t key = 0, next = 0;
     bool first = true;
 
     /* only `forget` deletes, and not meanwhile: the walk sees each key once */
-    while (bpf_map_get_next_key(reader->map_fd, first ? NULL : &key, &next) == 0) {
-        if (bpf_map_lookup_elem(reader->map_fd, &next, reader->values) == 0) {
+    while (bpf_map_get_next_key(map_fd, first ? NULL : &key, &next) == 0) {
+        if (bpf_map_lookup_elem(map_fd, &next, reader->values) == 0) {
             int r = take_entry(reader, next, reader->values, usage);
             if (r < 0)
                 return r;
@@ -143,21 +143,87 @@ static int read_one_by_one(struct agent_bpf_usage *reader, struct agent_usage *u
     return errno == ENOENT ? 0 : -errno;
 }
 
+void agent_bpf_usage_delete(const struct agent_bpf_usage *reader, uint64_t key)
+{
+    (void)bpf_map_delete_elem(reader->map_fd, &key);
+    if (reader->n_spilled > 0)
+        (void)bpf_map_delete_elem(reader->spill_fd, &key);
+}
+
+/* Appends the entries of a map. */
+static int read_map(struct agent_bpf_usage *reader, int map_fd, struct agent_usage *usage)
+{
+    size_t before = usage->n;
+    int r = reader->no_batch ? -EOPNOTSUPP : read_batches(reader, map_fd, usage);
+
+    if (r != -EOPNOTSUPP)
+        return r;
+    reader->no_batch = true;
+    usage->n = before;
+    return read_one_by_one(reader, map_fd, usage);
+}
+
+static void add_row(struct agent_usage *usage, size_t to, size_t from)
+{
+    size_t n = usage->n_packages;
+
+    for (size_t p = 0; p < n; p++) {
+        usage->cpu_ns[to * n + p] += usage->cpu_ns[from * n + p];
+        if ((usage->features & AGENT_FEATURES_MORE) == 0)
+            continue;
+        struct agent_more *more = &usage->more[to * n + p];
+        const struct agent_more *other = &usage->more[from * n + p];
+        more->shared_ns += other->shared_ns;
+        for (unsigned i = 0; i < AGENT_COUNTER__MAX; i++)
+            more->counters[i] += other->counters[i];
+        more->enabled_ns += other->enabled_ns;
+        more->running_ns += other->running_ns;
+    }
+}
+
+/* Two CPUs that meet a cgroup at the same moment, just as room is made in the first map, may have
+ * made an entry in one map each: the rows from `n` on whose key has one of the others, too, are
+ * added to it. */
+static void join_rows(const struct agent_bpf_usage *reader, struct agent_usage *usage, size_t n)
+{
+    for (size_t i = n; i < usage->n; i++) {
+        size_t at = 0;
+        if (bpf_map_lookup_elem(reader->map_fd, &usage->keys[i], reader->values) < 0)
+            continue;
+        while (at < n && usage->keys[at] != usage->keys[i])
+            at++;
+        if (at == n)
+            continue; /* made since that map was read: the next reading finds both */
+        add_row(usage, at, i);
+        agent_usage_drop(usage, i--);
+    }
+}
+
+/* What did not fit into the first map; looked at only while there is any. */
+static int read_spill(struct agent_bpf_usage *reader, struct agent_usage *usage)
+{
+    uint64_t spilled = *reader->spilled;
+    size_t n = usage->n;
+
+    if (spilled == reader->spilled_seen && reader->n_spilled == 0)
+        return 0;
+    int r = read_map(reader, reader->spill_fd, usage);
+    if (r < 0)
+        return r;
+    reader->spilled_seen = spilled;
+    reader->n_spilled = usage->n - n;
+    join_rows(reader, usage, n);
+    return 0;
+}
+
 int agent_bpf_usage_read(struct agent_bpf_usage *reader, size_t rows, unsigned n_packages,
                          unsigned features, struct agent_usage *ret)
 {
     int r = agent_usage_reset(ret, rows, n_packages, features);
 
-    if (r == 0 && !reader->no_batch) {
-        r = read_batches(reader, ret);
-        if (r == -EOPNOTSUPP) {
-            reader->no_batch = true;
-            r = agent_usage_reset(ret, rows, n_packages, features);
-        }
-    }
-    if (r == 0 && reader->no_batch)
-        r = read_one_by_one(reader, ret);
-    return r;
+    if (r == 0)
+        r = read_map(reader, reader->map_fd, ret);
+    return r < 0 ? r : read_spill(reader, ret);
 }
 
 bool agent_bpf_allocates_in_tracing(void)

@@ -290,6 +290,60 @@ static void test_ten_thousand_pods(void **state)
     assert_true(agent_ledger_departed_uj(ledger) == before_uj);
 }
 
+/** Time of the keys that are nobody's in particular, and whether each has one row. */
+static uint64_t unknown_ns(size_t *ret_keys)
+{
+    uint64_t ns = 0;
+
+    *ret_keys = 0;
+    for (size_t i = 0; i < usage.n; i++) {
+        if (agent_key_is_fixed(usage.keys[i]) || agent_cgroups_find(cgroups, usage.keys[i]) != NULL)
+            continue;
+        for (unsigned p = 0; p < usage.n_packages; p++)
+            ns += usage.cpu_ns[i * usage.n_packages + p];
+        ++*ret_keys;
+    }
+    return ns;
+}
+
+/** Ten thousand that start and end between two looks, more than twice what the accounting makes
+ * room for at first: each has its own time, which the books have once, and their room returns. */
+static void test_a_storm_between_two_looks(void **state)
+{
+    enum { PODS = BATCH * BATCHES };
+    const struct agent_system_parts *system = agent_ledger_system(ledger);
+    struct pod pod;
+    uint64_t kernel_ns = 0;
+    size_t keys;
+
+    (void)state;
+    window(false);
+    uint64_t before_ns = system->cpu_ns[AGENT_SYSTEM_OTHER];
+    taken_along_ns = 0;
+    for (unsigned i = 0; i < PODS; i++) {
+        make_pod(&pod, 1000000 + i);
+        live(&pod.container, SPIN_NS);
+        kernel_ns += kwt_cgroup_usage_ns(&pod.container);
+        kwt_cgroup_remove(&pod.container);
+        kwt_cgroup_remove(&pod.pod);
+    }
+    window(false);
+    assert_false(usage.overflowed);
+    uint64_t ours_ns = unknown_ns(&keys);
+    print_message("%zu cgroups, %llu us of the kernel's count, %llu us of ours, %llu us booked\n",
+                  keys, (unsigned long long)(kernel_ns / 1000),
+                  (unsigned long long)(ours_ns / 1000),
+                  (unsigned long long)((system->cpu_ns[AGENT_SYSTEM_OTHER] - before_ns) / 1000));
+    assert_true(keys >= PODS);
+    assert_true(ours_ns + taken_along_ns > kernel_ns - kernel_ns / 20);
+    assert_true(system->cpu_ns[AGENT_SYSTEM_OTHER] - before_ns >= PODS * SPIN_NS);
+    assert_true(system->cpu_ns[AGENT_SYSTEM_OTHER] - before_ns <= kernel_ns + kernel_ns / 20);
+    window(false); /* nothing of theirs moved: they go */
+    window(false);
+    (void)unknown_ns(&keys);
+    assert_true(keys < BATCH);
+}
+
 /** What one storm takes the next takes again. The lists of what the whole machine runs may grow
  * meanwhile, by doubling, so not at each storm; what is kept of every pod would be seen at each. */
 static void test_memory_returns(void **state)
@@ -389,6 +443,7 @@ int main(void)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_ten_thousand_pods),
+        TEST(test_a_storm_between_two_looks),
         TEST(test_memory_returns),
         TEST(test_more_than_can_be_listed),
         TEST(test_moves),

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many cgroups are kept apart: on machines of every size, and against the real kernel where the
+ * first map is far too small for what comes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "node-agent/accounting.h"
+#include "node-agent/bpf_room.h"
+#include "tests/support/cgroup_rig.h"
+#include "tests/support/cmocka.h"
+
+#define GIB(n)    ((uint64_t)(n) << 30)
+#define STORM     10000 /* of cgroups that come and go between two readings */
+#define VALUE_ALL 56
+
+static void test_machines(void **state)
+{
+    static const struct {
+        struct agent_bpf_room_ask ask;
+        bool storm, first_grows;
+    } cases[] = {
+        {{50, 2, 8, GIB(2), true, 0, 0}, true, false},
+        {{50, 2, 8, GIB(2), false, 0, 0}, true, false},
+        {{500, 16, VALUE_ALL, GIB(16), true, 0, 0}, true, false},
+        {{1000, 64, 8, GIB(64), false, 0, 0}, true, false},
+        {{2000, 512, 8, GIB(512), true, 0, 0}, true, true},
+        {{2000, 512, 8, GIB(512), false, 0, 0}, true, false},
+        {{2000, 512, VALUE_ALL, GIB(2048), true, 0, 0}, true, true},
+        {{40, 1, 8, GIB(1) / 8, true, 0, 0}, false, false}, /* a toy: 4096 and some */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        const struct agent_bpf_room_ask *ask = &cases[i].ask;
+        struct agent_bpf_room room = agent_bpf_room_for(ask);
+        uint64_t bytes = room.second * (ask->n_cpus * ask->value_bytes);
+        print_message("%2zu: %u and %u cgroups\n", i, room.first, room.second);
+        assert_true(room.first >= 4096);
+        assert_true(!ask->allocates || room.first >= 4 * ask->n_cgroups);
+        assert_int_equal(room.first_grows, cases[i].first_grows);
+        assert_int_equal(room.first + room.second > STORM, cases[i].storm);
+        assert_true(bytes <= ask->memory_bytes / 256);
+        assert_true(room.second <= 65536);
+    }
+}
+
+static void test_what_is_asked_for(void **state)
+{
+    struct agent_bpf_room_ask ask = {50, 2, 8, GIB(2), true, 0, 2};
+
+    (void)state;
+    struct agent_bpf_room room = agent_bpf_room_for(&ask);
+    assert_int_equal(room.first, 2 + AGENT_BPF_ROOM_FIXED);
+    assert_int_equal(room.second, 0);
+    ask.first_cgroups = 5;
+    ask.max_cgroups = 12;
+    room = agent_bpf_room_for(&ask);
+    assert_int_equal(room.first, 5 + AGENT_BPF_ROOM_FIXED);
+    assert_int_equal(room.second, 7);
+    ask.max_cgroups = UINT32_MAX;
+    ask.first_cgroups = UINT32_MAX;
+    room = agent_bpf_room_for(&ask);
+    assert_true(room.first <= (1u << 20) + AGENT_BPF_ROOM_FIXED && room.second <= 65536);
+}
+
+enum { FIRST = 8, CGROUPS = 120, ROUNDS = 3 };
+
+static struct agent_topology topology;
+static struct kwt_cgroup cgroups[CGROUPS];
+static struct agent_usage usage;
+
+static void *open_small(unsigned max_cgroups)
+{
+    struct agent_accounting_conf conf = {.topology = &topology,
+                                         .sysfs_root = "/sys",
+                                         .procfs_root = "/proc",
+                                         .features = AGENT_FEATURE_BIT(AGENT_FEATURE_SMT),
+                                         .first_cgroups = FIRST,
+                                         .max_cgroups = max_cgroups};
+    void *self = NULL;
+    struct kw_err err = {0};
+
+    if (agent_accounting_ebpf.open(&conf, &self, &err) < 0) {
+        printf("SKIP: %s\n", err.text);
+        exit(77);
+    }
+    return self;
+}
+
+/* Each process runs in all of them in turn, so that CPUs meet them at the same moments. */
+static void visit_all(void)
+{
+    pid_t pids[2];
+
+    for (int i = 0; i < 2; i++) {
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        for (int k = 0; pids[i] == 0 && k < CGROUPS; k++) {
+            pid_t child;
+            if (kwt_cgroup_enter(&cgroups[k]) < 0 || (child = fork()) < 0)
+                _exit(1);
+            if (child == 0) {
+                uint64_t until_ns = kw_now_ns() + KW_NS_PER_MS;
+                while (kw_now_ns() < until_ns)
+                    ;
+                _exit(0);
+            }
+            kwt_reap(child);
+        }
+        if (pids[i] == 0)
+            _exit(0);
+    }
+    kwt_reap(pids[0]);
+    kwt_reap(pids[1]);
+}
+
+/* @return the time of a key, which has exactly one row. */
+static uint64_t one_row(uint64_t key)
+{
+    uint64_t ns = 0;
+    unsigned rows = 0;
+
+    for (size_t i = 0; i < usage.n; i++) {
+        if (usage.keys[i] != key)
+            continue;
+        rows++;
+        for (unsigned p = 0; p < usage.n_packages; p++)
+            ns += usage.cpu_ns[i * usage.n_packages + p];
+    }
+    assert_int_equal(rows, 1);
+    return ns;
+}
+
+/* Fifteen times more cgroups than the first map takes, again and again: none is lost or doubled,
+ * all go, and their room returns. */
+static void test_storms(void **state)
+{
+    uint64_t keys[CGROUPS];
+    void *self = open_small(0);
+
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int k = 0; k < CGROUPS; k++) {
+            char name[32];
+            (void)snprintf(name, sizeof(name), "storm%d", k);
+            kwt_cgroup_make(&cgroups[k], !kwt_cgroup_possible(false), name);
+            keys[k] = cgroups[k].key;
+        }
+        visit_all();
+        for (int read = 0; read < 2; read++) { /* the second one finds the same */
+            assert_int_equal(agent_accounting_ebpf.read(self, &usage), 0);
+            assert_false(usage.overflowed);
+            for (int k = 0; k < CGROUPS; k++) {
+                uint64_t ns = one_row(keys[k]), truth_ns = kwt_cgroup_usage_ns(&cgroups[k]);
+                /* what the movers took along since their last tick is in the kernel's only */
+                assert_true(ns > 0 && ns <= truth_ns + KW_NS_PER_MS);
+            }
+        }
+        assert_true(usage.crowded);
+        for (int k = 0; k < CGROUPS; k++)
+            kwt_cgroup_remove(&cgroups[k]);
+        agent_accounting_ebpf.forget(self, keys, CGROUPS);
+        assert_int_equal(agent_accounting_ebpf.read(self, &usage), 0);
+        for (size_t i = 0; i < usage.n; i++) {
+            for (int k = 0; k < CGROUPS; k++)
+                assert_true(usage.keys[i] != keys[k]);
+        }
+    }
+    agent_accounting_ebpf.close(&self);
+}
+
+/* Beyond both maps: one key for what is too much, and it is said. */
+static void test_beyond(void **state)
+{
+    void *self = open_small(2 * FIRST);
+    uint64_t overflow_ns = 0;
+
+    (void)state;
+    for (int k = 0; k < CGROUPS; k++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "beyond%d", k);
+        kwt_cgroup_make(&cgroups[k], !kwt_cgroup_possible(false), name);
+    }
+    visit_all();
+    assert_int_equal(agent_accounting_ebpf.read(self, &usage), 0);
+    assert_true(usage.overflowed);
+    assert_true(usage.n <= 2 * FIRST + AGENT_BPF_ROOM_FIXED);
+    overflow_ns = one_row(AGENT_KEY_OVERFLOW);
+    assert_true(overflow_ns >= (CGROUPS - 2 * FIRST) * KW_NS_PER_MS / 2);
+    for (int k = 0; k < CGROUPS; k++)
+        kwt_cgroup_remove(&cgroups[k]);
+    agent_accounting_ebpf.close(&self);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return agent_topology_read("/sys", "/proc", &topology);
+}
+
+static int setup_kernel(void **state)
+{
+    (void)state;
+    kwt_cgroup_need();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    agent_usage_free(&usage);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_machines),
+        cmocka_unit_test(test_what_is_asked_for),
+        cmocka_unit_test_setup(test_storms, setup_kernel),
+        cmocka_unit_test_setup(test_beyond, setup_kernel),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
