@@ -389,9 +389,13 @@ static __always_inline void enter(const struct view *ran, const struct view *has
         publish(slot, key != KW_SCHED_KEY_IDLE, moment.core_ns);
     if (counting)
         count(slot, &add);
-    if (last == KW_SCHED_KEY_IDLE || moment.task_ns <= since)
+    if (last == KW_SCHED_KEY_IDLE)
         return;
-    add.on_cpu_ns = moment.task_ns - since;
+    /* by this clock a slice may have no time, which interrupts had, but what was counted in it is
+     * read and would be lost */
+    add.on_cpu_ns = moment.task_ns > since ? moment.task_ns - since : 0;
+    if (!counting && add.on_cpu_ns == 0)
+        return;
     if (add.shared_ns > add.on_cpu_ns)
         add.shared_ns = add.on_cpu_ns;
     charge(last, &add);
