@@ -30,4 +30,5 @@ struct agent_bpf_room {
                          second one's are wherever they can be */
 };
 
+/** Room for a machine, or what was asked for. Never less than 4096 unasked. */
 struct agent_bpf_room agent_bpf_room_for(const struct agent_bpf_room_ask *ask);
