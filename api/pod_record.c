@@ -40,6 +40,8 @@ void kw_pod_record_clear(struct kw_pod_record *record)
     free(record->owner_name);
     kw_labels_clear(&record->labels);
     free(record->requests_unit);
+    free(record->image);
+    free(record->uuid);
     free(record->runtime);
     free(record->cgroup);
     *record = (struct kw_pod_record){0};
@@ -76,6 +78,12 @@ static void write_containers(const struct kw_pod_record *record, struct kw_out *
     kw_out_end(out, ']');
 }
 
+static void write_known_text(struct kw_out *out, const char *key, const char *value)
+{
+    if (value != NULL && value[0] != '\0')
+        kw_out_text(out, key, value, KW_TEXT_MAX);
+}
+
 /** What only pods have: owner, class and labels; what is unknown is left out. */
 static void write_owner(const struct kw_pod_record *record, struct kw_out *out)
 {
@@ -107,6 +115,8 @@ void kw_pod_record_write(const struct kw_pod_record *record, struct kw_out *out)
     kw_out_text(out, "name", record->name, KW_TEXT_MAX);
     kw_out_text(out, "namespace", record->namespace_, KW_TEXT_MAX);
     write_owner(record, out);
+    write_known_text(out, "image", record->image);
+    write_known_text(out, "uuid", record->uuid);
     kw_out_text(out, "runtime", record->runtime, KW_TEXT_MAX);
     kw_out_text(out, "cgroup", record->cgroup, KW_TEXT_MAX);
     kw_out_u64(out, "epoch", record->epoch);
@@ -225,6 +235,8 @@ void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
     qos_from_json(reader, object, &ret->qos);
     kw_labels_from_json(reader, kw_get(reader, object, "labels", JSON_OBJECT, KW_OPTIONAL),
                         &ret->labels);
+    kw_get_copy(reader, object, "image", KW_OPTIONAL, &ret->image);
+    kw_get_copy(reader, object, "uuid", KW_OPTIONAL, &ret->uuid);
     kw_get_copy(reader, object, "runtime", KW_OPTIONAL, &ret->runtime);
     kw_get_copy(reader, object, "cgroup", KW_OPTIONAL, &ret->cgroup);
     kw_get_u64(reader, object, "epoch", KW_REQUIRED, &ret->epoch);

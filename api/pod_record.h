@@ -17,7 +17,7 @@ enum kw_workload_kind {
     KW_WORKLOAD_POD,       /**< id: pod UID */
     KW_WORKLOAD_CONTAINER, /**< id: full container id; cgroup path of those that have a name only */
     KW_WORKLOAD_UNIT,      /**< id: cgroup path; name: "nginx.service" */
-    KW_WORKLOAD_VM,        /**< id: UUID or cgroup path */
+    KW_WORKLOAD_VM,        /**< id: as of what its cgroup is, mostly the path */
     KW_WORKLOAD_CGROUP,    /**< id: cgroup path */
     KW_WORKLOAD__MAX
 };
@@ -62,6 +62,8 @@ struct kw_pod_record {
     char *owner_name;        /**< "" with owner_kind */
     enum kw_qos qos;         /**< of a pod */
     struct kw_labels labels; /**< of the pod; those that the agent's operator asked for */
+    char *image;             /**< of a container outside Kubernetes; "" unknown */
+    char *uuid;              /**< of a virtual machine; "" unknown */
     char *runtime;           /**< "containerd", "cri-o", "docker", "podman", "buildkit", "lxc",
                                 "libvirt-lxc", "systemd-nspawn"; "" unknown */
     char *cgroup;            /**< path of its topmost cgroup */

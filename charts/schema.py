@@ -17,7 +17,7 @@ SCHEMA = pathlib.Path(__file__).resolve().parent / "kwatt/values.schema.json"
 REDIS = {f"redis.{key}" for key in ("url", "user", "passwordFile", "caFile", "certFile", "keyFile", "serverName", "sentinelUser",
                                     "sentinelPasswordFile")}
 PROGRAMS = {    # program, and keys that the chart sets
-    "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "tls", "sysfs", "procfs", "kubeconfig", "kubelet.address",
+    "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "tls", "sysfs", "procfs", "hostRoot", "kubeconfig", "kubelet.address",
                                               "kubelet.tokenFile"}),
     "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace", "kubeconfig"}),
     "recommender": ("vpa-recommender/kwatt-vpa-recommender",
@@ -102,6 +102,7 @@ def schema(build: pathlib.Path) -> dict:
                      capabilities={"type": "array", "uniqueItems": True,
                                    "items": {"enum": ["BPF", "PERFMON", "DAC_READ_SEARCH", "SYS_ADMIN"]}},
                      hostSys={"type": "string", "pattern": "^/"}, hostProc={"type": "string", "pattern": "^/"}, modelsConfigMap=NAME,
+                     hostRoot={"type": "string", "pattern": "^(/.*)?$"}, hostPID=FLAG,
                      updateStrategy=ANY, extraVolumes=OBJECTS, extraVolumeMounts=OBJECTS, **MORE, **POD),
         extender=closed(enabled=FLAG, replicas=COUNT, config=programs["extender"],
                         service=closed(clusterIP={"type": "string", "pattern": "^[0-9a-fA-F.:]*$"}, port=PORT, annotations=MAP),

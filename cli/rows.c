@@ -136,6 +136,7 @@ static struct cli_row make_row(const struct kw_pod_record *pod, const struct kw_
     return (struct cli_row){
         .name = name_of(pod),
         .namespace_ = pod->namespace_,
+        .image = pod->image,
         .kind = kw_workload_kind_names[pod->kind],
         .id = pod->id,
         .running = pod->ended_unix_ms == 0,

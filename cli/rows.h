@@ -30,6 +30,7 @@ extern const char *const cli_sort_names[CLI_SORT__MAX + 1];
 struct cli_row {
     const char *name;
     const char *namespace_;
+    const char *image; /**< of a container outside Kubernetes; "" or NULL: unknown */
     const char *kind;
     const char *id;
     bool running;

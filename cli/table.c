@@ -167,6 +167,8 @@ static void add_name(struct kw_buf *out, const struct cli_row *row, unsigned wid
         (void)kw_buf_add(&name, "/", 1);
     }
     (void)kw_buf_adds(&name, row->name);
+    if (row->image != NULL && row->image[0] != '\0')
+        (void)kw_buf_addf(&name, " (%s)", row->image);
     cli_text_fit(out, name.data != NULL ? name.data : "", width, false);
     kw_buf_free(&name);
 }

@@ -85,12 +85,8 @@ int kw_file_read_u64_at(int dirfd, const char *path, uint64_t *ret)
     return kw_parse_u64_span(text, len, 0, UINT64_MAX, ret) < 0 ? -EBADMSG : 0;
 }
 
-int kw_file_slurp(const char *path, size_t limit, char **ret, size_t *ret_len)
+static int slurp(int fd, size_t limit, char **ret, size_t *ret_len)
 {
-    kw_cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
-
     kw_cleanup(kw_buf_free) struct kw_buf buf = {0};
     for (;;) {
         /* One byte over the limit tells "too big" from "exactly at the limit". */
@@ -114,6 +110,25 @@ int kw_file_slurp(const char *path, size_t limit, char **ret, size_t *ret_len)
     if (ret_len != NULL)
         *ret_len = len;
     return 0;
+}
+
+int kw_file_slurp(const char *path, size_t limit, char **ret, size_t *ret_len)
+{
+    kw_cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+    return fd < 0 ? -errno : slurp(fd, limit, ret, ret_len);
+}
+
+int kw_file_slurp_regular(const char *path, size_t limit, char **ret, size_t *ret_len)
+{
+    struct stat st;
+    kw_cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EINVAL;
+    return slurp(fd, limit, ret, ret_len);
 }
 
 static int write_full(int fd, const char *bytes, size_t len)

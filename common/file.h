@@ -33,6 +33,10 @@ int kw_file_read_u64_at(int dirfd, const char *path, uint64_t *ret);
  */
 int kw_file_slurp(const char *path, size_t limit, char **ret, size_t *ret_len);
 
+/** The same of a file that others may have put there: -EINVAL where it is a pipe, a device or a
+ * folder, and none of these is waited for. */
+int kw_file_slurp_regular(const char *path, size_t limit, char **ret, size_t *ret_len);
+
 /**
  * Writes a file so that readers see the old or the new content, never a part (temporary name beside
  * it, fsync, rename, fsync of the folder). A symbolic link at `path` is replaced, not followed.

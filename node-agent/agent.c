@@ -15,23 +15,21 @@
 #include "node-agent/agent.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/utsname.h>
 
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/file.h"
 #include "common/loop.h"
 #include "common/version.h"
 #include "node-agent/accounting_choice.h"
 #include "node-agent/exporter.h"
 #include "node-agent/model_file.h"
+#include "node-agent/node_about.h"
 #include "node-agent/pace.h"
 #include "node-agent/privilege.h"
 #include "node-agent/roots.h"
@@ -53,7 +51,7 @@ struct agent {
     struct agent_roots roots;
     struct agent_topology topology;
     struct kw_node_info info;
-    char boot_id[40];
+    char boot_id[AGENT_BOOT_ID_SIZE];
     const struct agent_accounting_ops *accounting;
     void *accounting_self;
     struct agent_cgroups *cgroups;
@@ -61,6 +59,7 @@ struct agent {
     struct kw_power_model *model;    /* NULL: none */
     struct agent_metering *metering;
     struct agent_pod_source *pods;
+    struct agent_lookup *lookup; /* NULL: no cgroup tree */
     struct agent_sampler *sampler;
     struct kw_source *timer; /* freed with the loop */
     unsigned windows;        /* of a sample */
@@ -188,30 +187,6 @@ static void on_signal(void *user, int signal_number)
     kw_loop_stop(agent->loop, 0);
 }
 
-static void fill_info(struct agent *agent)
-{
-    struct kw_node_info *info = &agent->info;
-    struct utsname name;
-    char path[4096];
-
-    if (agent->options->node_name != NULL)
-        (void)snprintf(info->node, sizeof(info->node), "%s", agent->options->node_name);
-    else if (gethostname(info->node, sizeof(info->node) - 1) < 0)
-        (void)snprintf(info->node, sizeof(info->node), "localhost");
-    (void)snprintf(info->cpu_model, sizeof(info->cpu_model), "%s", agent->topology.cpu_model);
-    if (uname(&name) == 0)
-        (void)snprintf(info->kernel, sizeof(info->kernel), "%s", name.release);
-    (void)snprintf(info->version, sizeof(info->version), "%s", kw_version());
-    info->packages = agent->topology.n_packages;
-    info->cores = agent->topology.n_cores;
-    info->threads = agent->topology.n_online;
-    if (kw_path_join(path, sizeof(path), agent->roots.procfs, "sys/kernel/random/boot_id") == 0 &&
-        kw_file_read_at(AT_FDCWD, path, agent->boot_id, sizeof(agent->boot_id)) > 0)
-        agent->boot_id[strcspn(agent->boot_id, "\n")] = '\0';
-    else
-        agent->boot_id[0] = '\0';
-}
-
 /** Reads the model that is asked for. */
 static int read_model(struct agent *agent, struct kw_err *err)
 {
@@ -319,6 +294,16 @@ static int start_pods(struct agent *agent, struct kw_err *err)
     return agent_pod_source_start(&conf, &agent->pods, err);
 }
 
+static int start_lookup(struct agent *agent, struct kw_err *err)
+{
+    if (agent->cgroups == NULL)
+        return 0;
+    struct agent_lookup_conf conf = {.mounts = agent_cgroups_mounts(agent->cgroups),
+                                     .procfs_root = agent->roots.procfs,
+                                     .host_root = agent->options->host_root};
+    return agent_lookup_start(&conf, &agent->lookup, err);
+}
+
 static int make_sampler(struct agent *agent, struct kw_err *err)
 {
     const struct agent_options *options = agent->options;
@@ -332,6 +317,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .cgroups = agent->cgroups,
         .part = options->outside == AGENT_OUTSIDE_ABSENT,
         .pods = agent->pods,
+        .lookup = agent->lookup,
         .requests = agent->requests,
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
@@ -440,12 +426,14 @@ int agent_new(const struct agent_options *options, FILE *out, struct agent **ret
         rc = agent_topology_read(options->sysfs_root, options->procfs_root, &agent->topology);
     if (rc < 0)
         return kw_err_set(err, rc, "topology: %s", kw_errno_text(rc));
-    fill_info(agent);
+    agent_node_about(options, &agent->topology, &agent->info, agent->boot_id);
     rc = make_loop(agent, err);
     if (rc == 0)
         rc = open_sources(agent, err);
     if (rc == 0)
         rc = start_pods(agent, err);
+    if (rc == 0)
+        rc = start_lookup(agent, err);
     if (rc == 0)
         rc = make_sampler(agent, err);
     if (rc == 0 && !options->once)
@@ -486,6 +474,7 @@ void agent_free(struct agent **agent)
         kw_snapshot_free(&owned->snapshots);
     agent_sampler_free(&owned->sampler);
     agent_pod_source_stop(&owned->pods);
+    agent_lookup_stop(&owned->lookup);
     agent_metering_free(&owned->metering);
     free(owned->model);
     agent_cgroups_free(&owned->cgroups);

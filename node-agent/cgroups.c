@@ -428,6 +428,11 @@ int agent_cgroups_memory_bytes(struct agent_cgroups *cgroups, const char *path, 
     return agent_cgroup_memory_read(&cgroups->mounts, path, ret);
 }
 
+const struct agent_cgroup_mounts *agent_cgroups_mounts(const struct agent_cgroups *cgroups)
+{
+    return &cgroups->mounts;
+}
+
 const char *agent_cgroups_layout(const struct agent_cgroups *cgroups)
 {
     return agent_cgroup_mounts_layout(&cgroups->mounts);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "node-agent/cgroup_mounts.h"
 #include "node-agent/identity.h"
 
 /*
@@ -71,6 +72,9 @@ void agent_cgroups_each(const struct agent_cgroups *cgroups,
  * v1 memory controller of the same path. @return 0; -ENOENT where no memory controller has that
  * path. */
 int agent_cgroups_memory_bytes(struct agent_cgroups *cgroups, const char *path, uint64_t *ret);
+
+/** Where the hierarchies are. */
+const struct agent_cgroup_mounts *agent_cgroups_mounts(const struct agent_cgroups *cgroups);
 
 /** "v2", "v1" or "hybrid". */
 const char *agent_cgroups_layout(const struct agent_cgroups *cgroups);

@@ -27,6 +27,8 @@ uint64_t agent_kin_of(const struct agent_label *label, const struct agent_names 
 {
     uint64_t hash = 0;
 
+    if (names != NULL && names->vm && names->uuid[0] != '\0')
+        return add(add(FNV_BASIS, "machine"), names->uuid);
     switch (label->kind) {
     case KW_WORKLOAD_POD: hash = names != NULL ? of_pod(names) : 0; break;
     case KW_WORKLOAD_CONTAINER:

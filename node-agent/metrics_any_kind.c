@@ -18,7 +18,9 @@ const struct kw_label *agent_labels_seal(struct agent_labels *labels,
 /** Labels of families that hold workloads of every kind. */
 static void put_id(struct agent_labels *labels, const struct agent_row *row)
 {
-    agent_labels_put(labels, "kind", kw_workload_kind_names[row->label->kind]);
+    enum kw_workload_kind kind = agent_names_kind(row->names, row->label->kind);
+
+    agent_labels_put(labels, "kind", kw_workload_kind_names[kind]);
     agent_labels_put(labels, "id", row->label->id);
     agent_labels_put(labels, "name", row->names != NULL ? row->names->name : row->label->name);
     agent_labels_put(labels, "namespace", row->names != NULL ? row->names->namespace_ : "");
@@ -87,9 +89,33 @@ static void write_idle(struct kw_metrics_page *page, const struct agent_metrics_
     }
 }
 
+/** Images of containers that are known by name, beside Kepler's families, whose labels stay as they
+ * are. */
+static void write_containers(struct kw_metrics_page *page, const struct agent_metrics_input *input)
+{
+    bool started = false;
+
+    for (size_t i = 0; i < input->snapshot->n_rows; i++) {
+        const struct agent_row *row = &input->snapshot->rows[i];
+        struct agent_labels labels = {0};
+        if (row->label->kind != KW_WORKLOAD_CONTAINER || row->names == NULL)
+            continue;
+        if (!started)
+            kw_metrics_family(page, "kwatt_container_info", KW_METRIC_GAUGE,
+                              "Containers outside of Kubernetes whose name is known.");
+        started = true;
+        agent_labels_put(&labels, "container_id", row->label->id);
+        agent_labels_put(&labels, "container_name", row->names->name);
+        agent_labels_put(&labels, "image", row->names->image);
+        agent_labels_put(&labels, "runtime", row->label->runtime);
+        kw_metrics_u64(page, agent_labels_seal(&labels, input), 1);
+    }
+}
+
 void agent_metrics_any_kind(struct kw_metrics_page *page, const struct agent_metrics_input *input)
 {
     write_requests(page, input);
     write_responses(page, input);
     write_idle(page, input);
+    write_containers(page, input);
 }

@@ -154,7 +154,7 @@ static void put_workload(struct agent_labels *labels, const struct agent_row *ro
 {
     const struct agent_label *label = row->label;
 
-    switch (label->kind) {
+    switch (agent_names_kind(row->names, label->kind)) {
     case KW_WORKLOAD_POD:
         agent_labels_put(labels, "pod_id", label->id);
         agent_labels_put(labels, "pod_name", row->names != NULL ? row->names->name : label->name);
@@ -168,9 +168,12 @@ static void put_workload(struct agent_labels *labels, const struct agent_row *ro
         agent_labels_put(labels, "pod_id", pod_id);
         break;
     case KW_WORKLOAD_VM:
-        agent_labels_put(labels, "vm_id", label->id);
-        agent_labels_put(labels, "vm_name", label->name);
+        agent_labels_put(labels, "vm_id",
+                         row->names != NULL && row->names->uuid[0] != '\0' ? row->names->uuid
+                                                                           : label->id);
+        agent_labels_put(labels, "vm_name", row->names != NULL ? row->names->name : label->name);
         agent_labels_put(labels, "hypervisor", "kvm");
+        agent_labels_put(labels, "cgroup", label->cgroup); /* nothing keeps uuids apart */
         break;
     case KW_WORKLOAD_UNIT:
         agent_labels_put(labels, "unit", label->name);
@@ -250,13 +253,14 @@ static void write_workloads(struct kw_metrics_page *page, const struct agent_met
     for (size_t i = 0; i < input->snapshot->n_rows; i++) {
         const struct agent_row *row = &input->snapshot->rows[i];
         bool containers = kind == KW_WORKLOAD_CONTAINER && input->containers;
-        if (row->label->kind != kind && !(containers && row->n_containers > 0))
+        enum kw_workload_kind its_kind = agent_names_kind(row->names, row->label->kind);
+        if (its_kind != kind && !(containers && row->n_containers > 0))
             continue;
         if (!started)
             kw_metrics_family(page, name_of[figure], counter ? KW_METRIC_COUNTER : KW_METRIC_GAUGE,
                               helps[figure]);
         started = true;
-        if (row->label->kind == kind)
+        if (its_kind == kind)
             write_workload(page, input, row, "", figure, has_dram);
         else
             write_containers(page, input, row, figure, has_dram);

@@ -44,11 +44,26 @@ int agent_names_new(const struct agent_names *texts, struct agent_names **ret)
     names->request_bytes = texts->request_bytes;
     names->limit_mcpu = texts->limit_mcpu;
     names->limit_bytes = texts->limit_bytes;
-    if (names->name == NULL || names->namespace_ == NULL || names->owner_kind == NULL ||
-        names->owner_name == NULL || copy_labels(&texts->labels, &names->labels) < 0)
+    names->image = copy(texts->image);
+    names->vm = texts->vm;
+    names->uuid = copy(texts->uuid);
+    if (names->image == NULL || names->uuid == NULL || names->name == NULL ||
+        names->namespace_ == NULL || names->owner_kind == NULL || names->owner_name == NULL ||
+        copy_labels(&texts->labels, &names->labels) < 0)
         return -ENOMEM;
     *ret = KW_TAKE_PTR(names);
     return 0;
+}
+
+bool agent_names_same(const struct agent_names *a, const struct agent_names *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    return strcmp(a->name, b->name) == 0 && strcmp(a->namespace_, b->namespace_) == 0 &&
+           strcmp(a->owner_kind, b->owner_kind) == 0 && strcmp(a->owner_name, b->owner_name) == 0 &&
+           strcmp(a->image, b->image) == 0 && strcmp(a->uuid, b->uuid) == 0 && a->vm == b->vm &&
+           a->request_mcpu == b->request_mcpu && a->request_bytes == b->request_bytes &&
+           a->limit_mcpu == b->limit_mcpu && a->limit_bytes == b->limit_bytes;
 }
 
 struct agent_names *agent_names_ref(struct agent_names *names)
@@ -68,6 +83,8 @@ void agent_names_unref(struct agent_names **names)
     free(owned->namespace_);
     free(owned->owner_kind);
     free(owned->owner_name);
+    free(owned->image);
+    free(owned->uuid);
     kw_labels_clear(&owned->labels);
     free(owned);
 }

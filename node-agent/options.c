@@ -81,6 +81,11 @@ static const struct kw_conf_option options[] = {
      "Where to look"},
     {"procfs", "KWATT_PROCFS", "procfs", KW_CONF_STRING, AT(procfs_root), "/proc", 0, 0, NULL,
      "DIR", "root of procfs", "Where to look"},
+    {"host-root", "KWATT_HOST_ROOT", "hostRoot", KW_CONF_STRING, AT(host_root), "/", 0, 4095, NULL,
+     "DIR",
+     "root of this machine's files, where docker's and podman's say what their containers are\n"
+     "called; empty: those go by their ids",
+     "Where to look"},
     {"cgroup-root", "KWATT_CGROUP_ROOT", "cgroupRoot", KW_CONF_STRING, AT(cgroup_root), "/", 0, 0,
      NULL, "PATH", "only cgroups below this path are workloads", "Where to look"},
     {"outside", "KWATT_OUTSIDE", "outside", KW_CONF_CHOICE, AT(outside), "system", 0, 0,

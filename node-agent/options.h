@@ -16,6 +16,7 @@ struct agent_options {
     uint64_t interval_ns;
     char *sysfs_root;
     char *procfs_root;
+    char *host_root; /**< "": not looked into */
     char *cgroup_root;
     unsigned outside;    /**< enum agent_outside: what is not below cgroup_root */
     unsigned meter;      /**< index into agent_meter_choices */

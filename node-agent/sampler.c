@@ -345,6 +345,8 @@ static void name_workloads(struct agent_sampler *sampler, uint64_t now_ns)
     struct agent_workload *const *workloads = NULL;
     size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
 
+    if (sampler->conf.lookup != NULL)
+        agent_lookup_name(sampler->conf.lookup, workloads, n, now_ns);
     if (pods == NULL)
         return;
     struct agent_pod_directory *directory = agent_pod_source_acquire(pods);

@@ -7,6 +7,7 @@
 #include "node-agent/booking.h"
 #include "node-agent/idle_policy.h"
 #include "node-agent/idle_prior.h"
+#include "node-agent/lookup.h"
 #include "node-agent/metering.h"
 #include "node-agent/node_snapshot.h"
 #include "node-agent/pod_source.h"
@@ -25,6 +26,7 @@ struct agent_sampler_conf {
     struct agent_cgroups *cgroups; /**< NULL: no cgroup tree */
     bool part; /**< what is not in the tree of cgroups is not of this node, not even the system's */
     struct agent_pod_source *pods;   /**< NULL: pods go by their uid */
+    struct agent_lookup *lookup;     /**< NULL: others go by their cgroups */
     struct agent_requests *requests; /**< NULL: not counted */
     struct agent_metering *metering;
     const struct agent_attribution_ops *method;

@@ -3,8 +3,19 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
+
+/** A container that is a workload of its own has the workload's name. */
+static char *name_of(const struct agent_container_row *container, const struct agent_row *row)
+{
+    if (container->names != NULL)
+        return container->names->name;
+    return row->names != NULL && strcmp(container->label->id, row->label->id) == 0
+               ? row->names->name
+               : container->label->name;
+}
 
 void agent_view_record(const struct agent_snapshot *snapshot, const struct agent_row *row,
                        struct kw_container_record *containers, struct kw_pod_record *ret)
@@ -16,7 +27,7 @@ void agent_view_record(const struct agent_snapshot *snapshot, const struct agent
             &snapshot->containers[row->first_container + i];
         containers[i] = (struct kw_container_record){
             .id = container->label->id,
-            .name = container->names != NULL ? container->names->name : container->label->name,
+            .name = name_of(container, row),
             .cpu_ns = container->cpu_ns,
             .active_uj = container->active_uj,
             .memory_bytes = container->memory_bytes,
@@ -30,7 +41,7 @@ void agent_view_record(const struct agent_snapshot *snapshot, const struct agent
         containers[i].limit_bytes = container->names->limit_bytes;
     }
     *ret = (struct kw_pod_record){
-        .kind = row->label->kind,
+        .kind = agent_names_kind(row->names, row->label->kind),
         .id = row->label->id,
         .name = row->label->name,
         .namespace_ = (char *)"",
@@ -58,6 +69,8 @@ void agent_view_record(const struct agent_snapshot *snapshot, const struct agent
         return;
     ret->name = row->names->name;
     ret->namespace_ = row->names->namespace_;
+    ret->image = row->names->image;
+    ret->uuid = row->names->uuid;
     ret->owner_kind = row->names->owner_kind;
     ret->owner_name = row->names->owner_name;
     ret->labels = row->names->labels;

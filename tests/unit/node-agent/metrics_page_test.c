@@ -143,6 +143,24 @@ static void test_kinds(void **state)
     assert_null(strstr(page.data, "kepler_vm_cpu"));
 }
 
+/* What the machine's files and processes say of workloads that are no pods. */
+static void test_names_of_others(void **state)
+{
+    struct agent_names container = {.name = (char *)"web", .image = (char *)"nginx:\"1\""};
+    struct agent_names machine = {.name = (char *)"db", .uuid = (char *)"u-1", .vm = true};
+
+    (void)state;
+    assert_int_equal(agent_names_new(&container, &snapshot->rows[1].names), 0);
+    assert_int_equal(agent_names_new(&machine, &snapshot->rows[2].names), 0);
+    write_page(KW_METRICS_TEXT, true);
+    assert_line("kwatt_container_info{container_id=\"c0ffee\",container_name=\"web\","
+                "image=\"nginx:\\\"1\\\"\",runtime=\"containerd\",node_name=\"node-1\"} 1");
+    assert_line("kepler_vm_cpu_joules_total{vm_id=\"u-1\",vm_name=\"db\",hypervisor=\"kvm\","
+                "cgroup=\"/a\\\"b\\\\c.service\",state=\"running\",zone=\"package\","
+                "node_name=\"node-1\"} 0.000002");
+    assert_null(strstr(page.data, "kwatt_unit_cpu_joules_total"));
+}
+
 /* Containers of pods are listed where that is asked for; the one that is a workload of its own is
  * listed once. */
 static void test_containers(void **state)
@@ -227,6 +245,7 @@ int main(void)
         TEST(test_cpus),
         TEST(test_before_the_first_sample),
         TEST(test_promtool),
+        TEST(test_names_of_others),
         TEST(test_containers),
     };
 

@@ -53,6 +53,30 @@ static void test_round_trip(void **state)
     assert_int_equal(view.curve.n, KW_CURVE_KNOTS);
 }
 
+/** What is known of workloads that are no pods goes the same way. */
+static void test_names_of_others(void **state)
+{
+    struct agent_names container = {.name = (char *)"web", .image = (char *)"nginx"};
+    struct agent_names machine = {.name = (char *)"db", .uuid = (char *)"u-1", .vm = true};
+    kw_cleanup_free char *json = NULL;
+    kw_cleanup(kw_node_view_clear) struct kw_node_view view = {0};
+    const char *why = NULL;
+    size_t len = 0;
+
+    (void)state;
+    assert_int_equal(agent_names_new(&container, &snapshot->rows[1].names), 0);
+    assert_int_equal(agent_names_new(&machine, &snapshot->rows[2].names), 0);
+    assert_int_equal(agent_view_encode(snapshot, &kwt_snapshot_info, &json, &len), 0);
+    assert_int_equal(kw_node_view_decode(json, len, &view, &why), 0);
+    assert_string_equal(view.pods[0].image, "");
+    assert_string_equal(view.pods[1].name, "web");
+    assert_string_equal(view.pods[1].image, "nginx");
+    assert_string_equal(view.pods[1].containers[0].name, "web");
+    assert_int_equal(view.pods[2].kind, KW_WORKLOAD_VM);
+    assert_string_equal(view.pods[2].name, "db");
+    assert_string_equal(view.pods[2].uuid, "u-1");
+}
+
 static void test_ids_of_a_batch(void **state)
 {
     struct agent_batch_ids ids = {0};
@@ -74,6 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_names_of_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ids_of_a_batch, setup, teardown),
     };
 
