@@ -4,24 +4,28 @@
  * knows it. The meter does: workloads come and go, and the sum moves with them. A filter per domain
  * follows
  *
- *     E = idle dt + sum_k s_k sum_j c_j f_kj + c_wake f_wake + noise
+ *     E = idle dt + sum_k (s_k sum_j f_kj + sum_j c_j f_kj + b g_k) + wake f_wake + noise
  *
  * f_kj are a workload's features in joules under prior coefficients (time on cores and on threads
- * at their frequency, instructions, last-level misses), c_j the machine's own scale of each, s_k
- * the workload's intensity. f_wake is what an awake package draws beyond idle: its energy belongs
- * to who keeps it awake, by CPU time. All of idle, c and s are states with a covariance, so what
- * cannot be told apart stays near its prior and says so in its sigma.
+ * at their frequency, instructions, last-level misses), s_k the workload's intensity, c_j how far
+ * the machine's own coefficients are off, b how its power bends with frequency (or with load, where
+ * the frequency is unknown) beyond what is assumed. f_wake is what an awake package draws beyond
+ * idle: its energy belongs to who keeps it awake, by CPU time. All of idle, c, b, wake and s are
+ * states with a covariance, so what cannot be told apart stays near its prior and says so in its
+ * sigma. The sum is linear in the states on purpose: with s_k scaling c_j the filter has to guess
+ * where to take its slopes, and grows sure of what it guessed.
  *
  * A window's energy above idle is then shared by what each workload is expected to have drawn:
  * conserved by construction, whatever the filter believes.
  *
- * The noise is taken larger than a meter's own (NOISE_PART): most of it is what the model lacks,
- * and that is not independent from window to window. With a smaller one the filter grows sure of
- * slopes that come from small errors in the features, and moves energy of busy machines into idle
- * (tried: 1.5 % instead of 5 % tripled the error with all threads busy).
+ * Two filters, where there are counters: one goes by all features, one without counters. Counters
+ * that belong to another workload (a monitor that multiplexes them, a hypervisor that shifts them)
+ * leave the sum right, so that no error of the sum betrays them; but instructions a second of a
+ * core then jump by factors, which programs do not do all at once. Where they do, the other filter
+ * is believed, and the first does not learn.
  *
- * Cost: K^2 multiplications a window for K workloads; memory as K^2 / 2, of the states in use.
- * Measured on simulated nodes with known truth in docs/accuracy.md.
+ * Cost: K^2 multiplications a window and filter for K workloads; memory as K^2 / 2, of the states
+ * in use. Measured on simulated nodes with known truth in docs/accuracy.md.
  */
 #include <errno.h>
 #include <math.h>
@@ -31,44 +35,30 @@
 #include "common/cleanup.h"
 #include "node-agent/attribution.h"
 #include "node-agent/kalman_domain.h"
+#include "node-agent/kalman_model.h"
 #include "node-agent/topology.h"
 
 #define DOMAINS_MAX (2 * AGENT_PACKAGES_MAX)
 
-/* Coefficients that a workload's intensity scales. */
-#define SCALED AGENT_COEFFICIENTS
-
-/* Variance gained in a second. */
-#define SELF_DRIFT (3e-3)
-#define IDLE_DRIFT (1e-5)
-#define COEF_DRIFT (1e-6)
-
-#define NOISE_PART 0.05
-#define NOISE_TIME 0.12 /* without counters the model lacks more */
-#define NOISE_W    0.2
-#define METER_PART 0.015 /* what of the noise is the meter's own */
-
-/* Part of the filter's own sigma that errors on simulated nodes come to, with counters and without:
- * NOISE_PART is larger than the noise there. See the calibration rows of the benchmark. */
-#define SIGMA_SCALE_COUNTERS 0.5
-#define SIGMA_SCALE          1.0
-
 /* Windows beyond are not learnt from: the agent was stopped, and features say little. */
 #define WINDOW_MAX_S 60.0
 
-/** What one workload has in the window at hand. */
-struct part {
-    size_t state;
-    double f[SCALED]; /* joules under prior coefficients */
-    double wake;
-    double scaled;   /* sum of c f */
-    double expected; /* joules */
-};
+/* How far instructions a second of a core are off their mean of RATE_S: the mean square of the
+ * logarithm at which counters are believed by half. Programs vary by some 0.1 from window to window
+ * and by a factor of two at times; those of other pods are off by 1 and more. A mean of DOUBT_S
+ * keeps the doubt up over windows that happen to fit. */
+#define DOUBT_HALF 0.2
+#define DOUBT_S    10.0
+#define RATE_S     2.0
+#define RATE_STEP  0.5 /* the mean follows no single window further */
+#define OFF_MAX    2.0
+#define FULL_TIME  0.25 /* of a window on a CPU: enough for the mean to follow at full pace */
+#define SMT_SPEED  0.62 /* of a thread that shares its core: of SPEC CPU and the like */
 
 struct kalman {
     size_t max_workloads;
     struct agent_kalman_domain domains[DOMAINS_MAX];
-    struct part *parts; /* max_workloads */
+    struct agent_part *parts[AGENT_VIEWS]; /* max_workloads each */
     uint64_t *weights, *given, *scratch;
     double slope[AGENT_STATE_FIRST + AGENT_PARTIES_MAX];
     double times[AGENT_STATE_FIRST + AGENT_PARTIES_MAX];
@@ -82,7 +72,8 @@ static void kalman_close(void **self)
         return;
     for (size_t i = 0; i < DOMAINS_MAX; i++)
         agent_kalman_domain_free(&kalman->domains[i]);
-    free(kalman->parts);
+    for (unsigned v = 0; v < AGENT_VIEWS; v++)
+        free(kalman->parts[v]);
     free(kalman->weights);
     free(kalman->given);
     free(kalman->scratch);
@@ -93,16 +84,19 @@ static int kalman_open(size_t max_workloads, void **ret)
 {
     struct kalman *kalman = calloc(1, sizeof(*kalman));
     void *owned = kalman;
+    bool enough = true;
 
     if (kalman == NULL)
         return -ENOMEM;
     kalman->max_workloads = max_workloads;
-    kalman->parts = calloc(max_workloads, sizeof(*kalman->parts));
+    for (unsigned v = 0; v < AGENT_VIEWS; v++) {
+        kalman->parts[v] = calloc(max_workloads, sizeof(*kalman->parts[v]));
+        enough = enough && kalman->parts[v] != NULL;
+    }
     kalman->weights = calloc(max_workloads, sizeof(uint64_t));
     kalman->given = calloc(max_workloads, sizeof(uint64_t));
     kalman->scratch = calloc(max_workloads, sizeof(uint64_t));
-    if (kalman->parts == NULL || kalman->weights == NULL || kalman->given == NULL ||
-        kalman->scratch == NULL) {
+    if (!enough || kalman->weights == NULL || kalman->given == NULL || kalman->scratch == NULL) {
         kalman_close(&owned);
         return -ENOMEM;
     }
@@ -123,171 +117,128 @@ static double square(double x)
     return x * x;
 }
 
-/** Features and states of all workloads of the window. */
-static void take_in(struct kalman *kalman, struct agent_kalman_domain *domain,
-                    const struct agent_window *window, size_t n)
-{
-    double seconds = (double)window->interval_ns * 1e-9, threads_s = 0;
+/** A window as each view sees it. */
+struct sight {
+    struct agent_window windows[AGENT_VIEWS];
+    struct agent_model models[AGENT_VIEWS];
+    unsigned n_views; /* that the machine has features for */
+};
 
-    for (size_t i = 0; i < n; i++)
-        threads_s += (double)window->features[i].cpu_ns * 1e-9;
-    /* that none of independent threads runs has a probability of exp(-their mean number) */
-    double awake_s = seconds * (1 - exp(-threads_s / seconds));
+static void look(struct kalman *kalman, struct agent_kalman_domain *domain,
+                 const struct agent_window *window, size_t n, struct sight *ret)
+{
+    double seconds = (double)window->interval_ns * 1e-9, threads_s = 0, shared_s = 0;
+
     for (size_t i = 0; i < n; i++) {
         const struct agent_features *features = &window->features[i];
-        struct part *part = &kalman->parts[i];
-        agent_features_joules(window, features, part->f);
-        part->wake = threads_s > 0 ? awake_s * (double)features->cpu_ns * 1e-9 / threads_s : 0;
-        part->scaled = 0;
-        for (size_t j = 0; j < SCALED; j++)
-            part->scaled += agent_filter_mean(domain->filter, AGENT_STATE_CORE + j) * part->f[j];
-        agent_kalman_domain_meet(domain, features, part->scaled);
+        threads_s += (double)features->cpu_ns * 1e-9;
+        shared_s += fmin((double)features->shared_ns, (double)features->cpu_ns) * 1e-9;
     }
+    domain->siblings = domain->siblings || ((window->has & AGENT_HAS_SMT) != 0 && shared_s > 0);
+    /* a core that runs one of its two threads is as awake as one that runs both */
+    double busy_s = domain->siblings ? 2 * threads_s - shared_s : threads_s;
+    /* that none of independent threads runs has a probability of exp(-their mean number) */
+    double awake_s = seconds * (1 - exp(-threads_s / seconds));
+    ret->n_views = (window->has & AGENT_HAS_COUNTERS) != 0 ? AGENT_VIEWS : AGENT_VIEW_TIME + 1;
+    for (unsigned v = 0; v < AGENT_VIEWS; v++) {
+        ret->windows[v] = *window;
+        if (v == AGENT_VIEW_TIME)
+            ret->windows[v].has &= ~(unsigned)AGENT_HAS_COUNTERS;
+        ret->models[v] = (struct agent_model){.view = &domain->views[v],
+                                              .window = &ret->windows[v],
+                                              .parts = kalman->parts[v],
+                                              .n = n,
+                                              .seconds = seconds,
+                                              .measured = (double)window->measured_uj * 1e-6,
+                                              .awake_s = awake_s,
+                                              .threads_s = threads_s,
+                                              .busy_s = busy_s,
+                                              .slope = kalman->slope,
+                                              .times = kalman->times};
+    }
+}
+
+/** Follows a workload's instructions a second of a core. @return how far it is off, the square of
+ * the logarithm. */
+static double follow_rate(struct agent_party *party, const struct agent_features *features,
+                          double seconds)
+{
+    double thread_s = (double)features->cpu_ns * 1e-9;
+    double shared_s = fmin((double)features->shared_ns * 1e-9, thread_s);
+    double alone_s = thread_s - (1 - SMT_SPEED) * shared_s;
+    double log_rate = log(fmax((double)features->instructions, 1) / alone_s);
+
+    if (!party->paced) {
+        party->paced = true;
+        party->log_rate = log_rate;
+    }
+    double off = log_rate - party->log_rate;
+    double pace = (1 - exp(-seconds / RATE_S)) * fmin(thread_s / (FULL_TIME * seconds), 1);
+    party->log_rate += pace * fmin(fmax(off, -RATE_STEP), RATE_STEP);
+    return square(fmin(fabs(off), OFF_MAX));
+}
+
+/** Which view is to be believed in this window. */
+static void weigh_views(struct agent_kalman_domain *domain, struct sight *sight,
+                        const struct agent_window *window, size_t n)
+{
+    double seconds = sight->models[AGENT_VIEW_TIME].seconds, off = 0, all = 0;
+
+    if (sight->n_views < AGENT_VIEWS) {
+        domain->views[AGENT_VIEW_TIME].belief = 1;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct agent_features *features = &window->features[i];
+        struct agent_party *party = agent_parties_find(domain->parties, features->workload);
+        if (party == NULL || features->cpu_ns == 0)
+            continue;
+        off += (double)features->cpu_ns * follow_rate(party, features, seconds);
+        all += (double)features->cpu_ns;
+    }
+    double now = all > 0 ? off / all : 0;
+    domain->doubt += (1 - exp(-seconds / DOUBT_S)) * (now - domain->doubt);
+    double belief = 1 / (1 + square(square(fmax(now, domain->doubt) / DOUBT_HALF)));
+    domain->views[AGENT_VIEW_COUNTERS].belief = belief;
+    domain->views[AGENT_VIEW_TIME].belief = 1 - belief;
+}
+
+/** Features and states of all workloads of the window, and what is expected of them. */
+static void take_in(struct agent_kalman_domain *domain, struct sight *sight,
+                    const struct agent_window *window, size_t n)
+{
+    for (unsigned v = 0; v < sight->n_views; v++) {
+        for (size_t i = 0; i < n; i++)
+            agent_model_take(&sight->models[v], i);
+        if (domain->views[v].unit <= 0)
+            agent_model_find_unit(&sight->models[v]);
+    }
+    for (size_t i = 0; i < n; i++)
+        agent_kalman_domain_meet(domain, &window->features[i],
+                                 sight->models[sight->n_views - 1].parts[i].scaled);
     /* only now: settling one may move another's */
     for (size_t i = 0; i < n; i++) {
         const struct agent_party *party =
             agent_parties_find(domain->parties, window->features[i].workload);
-        kalman->parts[i].state = party != NULL ? party->state : AGENT_STATE_REST;
+        for (unsigned v = 0; v < sight->n_views; v++)
+            sight->models[v].parts[i].state = party != NULL ? party->state : AGENT_STATE_REST;
     }
+    weigh_views(domain, sight, window, n);
+    for (unsigned v = 0; v < sight->n_views; v++)
+        agent_model_expect(&sight->models[v]);
 }
 
-/** What is expected of each workload at the present means. @return of all, joules. */
-static double expect(struct kalman *kalman, const struct agent_filter *filter, size_t n)
+static bool learn(struct sight *sight)
 {
-    double all = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        struct part *part = &kalman->parts[i];
-        part->scaled = 0;
-        for (size_t j = 0; j < SCALED; j++)
-            part->scaled += agent_filter_mean(filter, AGENT_STATE_CORE + j) * part->f[j];
-        part->expected = agent_filter_mean(filter, part->state) * part->scaled +
-                         agent_filter_mean(filter, AGENT_STATE_WAKE) * part->wake;
-        all += part->expected;
+    for (unsigned v = 0; v < sight->n_views; v++) {
+        struct agent_model *model = &sight->models[v];
+        /* time on CPUs is what it is; only counters can be another's */
+        double belief = v == AGENT_VIEW_COUNTERS ? model->view->belief : 1;
+        if (!agent_model_learn(model, belief))
+            return false;
+        agent_model_expect(model);
     }
-    return all;
-}
-
-/** Slopes of the expected active energy of all workloads by each state, added to `slope`. */
-static void add_slopes(const struct kalman *kalman, const struct agent_filter *filter, size_t n,
-                       double *slope)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct part *part = &kalman->parts[i];
-        double intensity = agent_filter_mean(filter, part->state);
-        for (size_t j = 0; j < SCALED; j++)
-            slope[AGENT_STATE_CORE + j] += intensity * part->f[j];
-        slope[AGENT_STATE_WAKE] += part->wake;
-        slope[part->state] += part->scaled;
-    }
-}
-
-/** Brings the states nearer to what was measured. @return false where the filter lost its footing
- * to rounding. */
-static bool learn(struct kalman *kalman, struct agent_kalman_domain *domain,
-                  const struct agent_window *window, size_t n)
-{
-    struct agent_filter *filter = domain->filter;
-    double seconds = (double)window->interval_ns * 1e-9;
-    double measured = (double)window->measured_uj * 1e-6;
-    double idle_w = agent_filter_mean(filter, AGENT_STATE_IDLE);
-    double active = expect(kalman, filter, n);
-
-    agent_filter_drift(filter, AGENT_STATE_IDLE, IDLE_DRIFT * square(idle_w) * seconds,
-                       square(idle_w) + 0.01);
-    for (size_t j = AGENT_STATE_CORE; j < AGENT_STATE_CORE + SCALED; j++)
-        agent_filter_drift(filter, j, COEF_DRIFT * seconds, 1);
-    for (size_t i = 0; i < n; i++) {
-        if (kalman->parts[i].scaled > 0)
-            agent_filter_drift(filter, kalman->parts[i].state, SELF_DRIFT * seconds,
-                               2 * square(AGENT_INTENSITY_SIGMA));
-    }
-    memset(kalman->slope, 0, agent_filter_count(filter) * sizeof(double));
-    kalman->slope[AGENT_STATE_IDLE] = seconds;
-    add_slopes(kalman, filter, n, kalman->slope);
-    double part = (window->has & AGENT_HAS_COUNTERS) != 0 ? NOISE_PART : NOISE_TIME;
-    double noise = square(part * measured) + square(NOISE_W * seconds);
-    if (agent_filter_update(filter, kalman->slope, measured - idle_w * seconds - active, noise) < 0)
-        return false;
-    agent_filter_clamp(filter, AGENT_STATE_IDLE, 0, 1e9);
-    agent_filter_clamp(filter, AGENT_STATE_WAKE, 0, 1e9);
-    for (size_t j = AGENT_STATE_CORE; j < AGENT_STATE_CORE + SCALED; j++)
-        agent_filter_clamp(filter, j, AGENT_COEF_MIN, AGENT_COEF_MAX);
-    for (size_t i = AGENT_STATE_REST; i < agent_filter_count(filter); i++)
-        agent_filter_clamp(filter, i, AGENT_INTENSITY_MIN, AGENT_INTENSITY_MAX);
     return true;
-}
-
-/** Variance of the expected energy of one workload, and its covariance with a vector of which the
- * product with the covariance matrix is known. */
-static void own_variance(const struct kalman *kalman, const struct agent_filter *filter, size_t i,
-                         const double *times, double *ret_variance, double *ret_with)
-{
-    const struct part *part = &kalman->parts[i];
-    double intensity = agent_filter_mean(filter, part->state);
-    size_t at[SCALED + 2];
-    double slope[SCALED + 2];
-
-    for (size_t j = 0; j < SCALED; j++) {
-        at[j] = AGENT_STATE_CORE + j;
-        slope[j] = intensity * part->f[j];
-    }
-    at[SCALED] = AGENT_STATE_WAKE;
-    slope[SCALED] = part->wake;
-    at[SCALED + 1] = part->state;
-    slope[SCALED + 1] = part->scaled;
-    *ret_variance = 0;
-    *ret_with = 0;
-    for (size_t a = 0; a < SCALED + 2; a++) {
-        *ret_with += slope[a] * times[at[a]];
-        for (size_t b = 0; b < SCALED + 2; b++)
-            *ret_variance += slope[a] * slope[b] * agent_filter_covariance(filter, at[a], at[b]);
-    }
-}
-
-/**
- * Sigma of each share: of a_k = A w_k / W with A = E - idle dt, to first order
- *   da_k = A/W (dw_k - share_k dW) - share_k dt didle + share_k dE
- */
-static void state_sigma(struct kalman *kalman, const struct agent_filter *filter,
-                        const struct agent_window *window, size_t n, double all,
-                        struct agent_split *ret)
-{
-    double seconds = (double)window->interval_ns * 1e-9;
-    double measured = (double)window->measured_uj * 1e-6;
-    double active = fmax(measured - agent_filter_mean(filter, AGENT_STATE_IDLE) * seconds, 0);
-    double scale = (window->has & AGENT_HAS_COUNTERS) != 0 ? SIGMA_SCALE_COUNTERS : SIGMA_SCALE;
-    double variance_all = 0, idle_with_all = 0;
-
-    memset(kalman->slope, 0, agent_filter_count(filter) * sizeof(double));
-    add_slopes(kalman, filter, n, kalman->slope);
-    agent_filter_times(filter, kalman->slope, kalman->times);
-    for (size_t i = 0; i < agent_filter_count(filter); i++)
-        variance_all += kalman->slope[i] * kalman->times[i];
-    idle_with_all = kalman->times[AGENT_STATE_IDLE];
-    for (size_t i = 0; i < n && all > 0; i++) {
-        const struct part *part = &kalman->parts[i];
-        double share = part->expected / all, factor = active / all;
-        double own, with, idle_with = 0;
-        own_variance(kalman, filter, i, kalman->times, &own, &with);
-        for (size_t j = 0; j < SCALED; j++)
-            idle_with += agent_filter_mean(filter, part->state) * part->f[j] *
-                         agent_filter_covariance(filter, AGENT_STATE_IDLE, AGENT_STATE_CORE + j);
-        idle_with +=
-            part->wake * agent_filter_covariance(filter, AGENT_STATE_IDLE, AGENT_STATE_WAKE) +
-            part->scaled * agent_filter_covariance(filter, AGENT_STATE_IDLE, part->state);
-        double variance =
-            square(factor) * (own - 2 * share * with + square(share) * variance_all) -
-            2 * factor * share * seconds * (idle_with - share * idle_with_all) +
-            square(share) * (square(seconds) * agent_filter_variance(filter, AGENT_STATE_IDLE) +
-                             square(METER_PART * measured));
-        double sigma_uj = scale * 1e6 * sqrt(fmax(variance, 0));
-        /* no less than the resolution, no more than all there is */
-        uint64_t whole_uj = (uint64_t)llround(fmin(fmax(sigma_uj, 1), 0x1p62));
-        ret->shares[i].sigma_uj = whole_uj < window->measured_uj ? whole_uj : window->measured_uj;
-        if (part->expected <= 0)
-            ret->shares[i].sigma_uj = 0;
-    }
 }
 
 /** Without a filter (no memory for it): by CPU time. */
@@ -297,11 +248,75 @@ static void weigh_by_time(struct kalman *kalman, const struct agent_window *wind
         kalman->weights[i] = window->features[i].cpu_ns;
 }
 
-static void weigh(struct kalman *kalman, size_t n, double all)
+/** What a workload gets of the energy above idle, of 1. */
+static double share_of(const struct sight *sight, size_t i)
+{
+    double share = 0;
+
+    for (unsigned v = 0; v < sight->n_views; v++) {
+        const struct agent_model *model = &sight->models[v];
+        if (model->expected > 0)
+            share += model->view->belief * model->parts[i].expected / model->expected;
+    }
+    return share;
+}
+
+static void weigh(struct kalman *kalman, const struct sight *sight, size_t n)
 {
     /* 2^40 units: far finer than a microjoule of a window, and they add up far below 2^64 */
     for (size_t i = 0; i < n; i++)
-        kalman->weights[i] = all > 0 ? (uint64_t)(kalman->parts[i].expected / all * 0x1p40) : 0;
+        kalman->weights[i] = (uint64_t)(share_of(sight, i) * 0x1p40);
+}
+
+static double idle_w(const struct agent_model *model)
+{
+    return agent_filter_mean(model->view->filter, AGENT_STATE_IDLE);
+}
+
+/** Mean and variance of idle power, W. */
+static double mix_idle(const struct sight *sight, double *ret_variance)
+{
+    double mean = 0;
+
+    for (unsigned v = 0; v < sight->n_views; v++)
+        mean += sight->models[v].view->belief * idle_w(&sight->models[v]);
+    *ret_variance = 0;
+    for (unsigned v = 0; v < sight->n_views; v++) {
+        const struct agent_model *model = &sight->models[v];
+        *ret_variance +=
+            model->view->belief * (agent_filter_variance(model->view->filter, AGENT_STATE_IDLE) +
+                                   square(idle_w(model) - mean));
+    }
+    return mean;
+}
+
+/** Sigma of each share: what each view is unsure of, and how far they are apart. */
+static void state_sigma(struct sight *sight, const struct agent_window *window, size_t n,
+                        struct agent_split *ret)
+{
+    for (unsigned v = 0; v < sight->n_views; v++)
+        agent_model_variances(&sight->models[v]);
+    for (size_t i = 0; i < n; i++) {
+        double active_j[AGENT_VIEWS] = {0}, mean = 0, variance = 0;
+        for (unsigned v = 0; v < sight->n_views; v++) {
+            const struct agent_model *model = &sight->models[v];
+            double active = fmax(model->measured - model->seconds * idle_w(model), 0);
+            if (model->expected > 0)
+                active_j[v] = active * model->parts[i].expected / model->expected;
+            mean += model->view->belief * active_j[v];
+        }
+        for (unsigned v = 0; v < sight->n_views; v++) {
+            const struct agent_model *model = &sight->models[v];
+            variance +=
+                model->view->belief * (model->parts[i].variance + square(active_j[v] - mean));
+        }
+        double sigma_uj = 1e6 * sqrt(fmax(variance, 0));
+        /* no less than the resolution, no more than all there is */
+        uint64_t whole_uj = (uint64_t)llround(fmin(fmax(sigma_uj, 1), 0x1p62));
+        ret->shares[i].sigma_uj = whole_uj < window->measured_uj ? whole_uj : window->measured_uj;
+        if (share_of(sight, i) <= 0)
+            ret->shares[i].sigma_uj = 0;
+    }
 }
 
 static bool can_learn(const struct agent_window *window, size_t n)
@@ -314,34 +329,34 @@ static void kalman_split(void *self, const struct agent_window *window, struct a
 {
     struct kalman *kalman = self;
     struct agent_owed elsewhere = {0};
+    struct sight sight;
     size_t n = window->n < kalman->max_workloads ? window->n : kalman->max_workloads;
     struct agent_kalman_domain *domain =
         window->domain < DOMAINS_MAX ? &kalman->domains[window->domain] : NULL;
     bool known =
         domain != NULL && window->interval_ns > 0 && agent_kalman_domain_begin(domain, window) == 0;
+    double idle_variance = 0;
     uint64_t idle_mw = window->idle_prior_mw;
-    double all = 0;
 
     if (!known) {
         weigh_by_time(kalman, window, n);
     } else {
-        take_in(kalman, domain, window, n);
-        if (can_learn(window, n) && !learn(kalman, domain, window, n)) {
+        look(kalman, domain, window, n, &sight);
+        take_in(domain, &sight, window, n);
+        if (can_learn(window, n) && !learn(&sight)) {
             agent_kalman_domain_reset(domain, window);
-            take_in(kalman, domain, window, n);
+            take_in(domain, &sight, window, n);
         }
-        all = expect(kalman, domain->filter, n);
-        weigh(kalman, n, all);
-        idle_mw = (uint64_t)llround(1000 * agent_filter_mean(domain->filter, AGENT_STATE_IDLE));
+        weigh(kalman, &sight, n);
+        idle_mw = (uint64_t)llround(1000 * mix_idle(&sight, &idle_variance));
     }
     uint64_t idle_uj = agent_pay_idle(domain != NULL ? &domain->owed : &elsewhere, idle_mw, window);
     agent_split_active(window, idle_uj, n, kalman->weights, kalman->given, kalman->scratch, ret);
     ret->idle_mw = idle_mw;
     ret->idle_sigma_mw = 0;
     if (known) {
-        state_sigma(kalman, domain->filter, window, n, all, ret);
-        ret->idle_sigma_mw =
-            (uint64_t)llround(1000 * sqrt(agent_filter_variance(domain->filter, AGENT_STATE_IDLE)));
+        state_sigma(&sight, window, n, ret);
+        ret->idle_sigma_mw = (uint64_t)llround(1000 * sqrt(idle_variance));
     }
 }
 

@@ -19,8 +19,28 @@
 #define IDLING 0.2
 #define BLIND  0.6 /* of idle power that no table gives */
 
+#define KIN_LEAST 0.5 /* of an intensity, for what its successor may differ by */
+#define LEVEL_MIN 0.3 /* of a machine's coefficients, of the prior's */
+
 /* Idle that no table gives: this part of the first window's power. */
 #define IDLE_GUESS 0.3
+
+/* Bend and its standard deviation. Of power with frequency: f V^2 is assumed to go with f^2; with a
+ * voltage that hardly moves it goes with f. Of power with load, without counters: the last core
+ * costs so much less than the first, since all of them slow down. */
+#define BEND_SPEED       0.0
+#define BEND_SPEED_SIGMA 0.3
+#define BEND_LOAD        0.45
+#define BEND_LOAD_SIGMA  0.2
+
+/* Noise of a window, of its energy, unless errors turn out larger. A meter errs by a fifth of that:
+ * the rest is what the model lacks, and that is not independent from window to window. With less
+ * (tried: 3 %, 1.5 %) the filter grows sure of slopes that come from small errors in the features,
+ * and moves energy of busy machines into idle. */
+#define NOISE_PART 0.05
+
+/* Surprises that the strain begins with, so that the first ones do not decide alone. */
+#define BLOCKS_PRIOR 4.0
 
 /* A workload without a state takes that of the smallest if it is so much larger. */
 #define EVICT_FACTOR 2.0
@@ -34,52 +54,109 @@ static double square(double x)
     return x * x;
 }
 
-/** States that every domain has, at their priors. */
-static void add_common(struct agent_filter *filter, const struct agent_window *window)
+/** States that every view has, at their priors. */
+static void add_common(struct agent_kalman_view *view, unsigned number,
+                       const struct agent_window *window)
 {
+    struct agent_filter *filter = view->filter;
     double idle_w = (double)window->idle_prior_mw / 1000;
     double idle_sigma = IDLING * idle_w;
+    double bend = BEND_SPEED, bend_sigma = BEND_SPEED_SIGMA;
 
     if (window->idle_prior_mw == 0) {
         idle_w = IDLE_GUESS * (double)window->measured_uj * 1e3 / (double)window->interval_ns;
         idle_sigma = BLIND * idle_w;
     }
+    if (number == AGENT_VIEW_TIME) {
+        bend = BEND_LOAD;
+        bend_sigma = BEND_LOAD_SIGMA;
+    }
     (void)agent_filter_add(filter, idle_w, square(idle_sigma) + 0.01);
     for (size_t j = AGENT_STATE_CORE; j < AGENT_STATE_CORE + SCALED; j++) {
-        (void)agent_filter_add(filter, 1, square(COEF) + square(COMMON));
+        (void)agent_filter_add(filter, 0, square(COEF) + square(COMMON));
         for (size_t i = AGENT_STATE_CORE; i < j; i++)
             agent_filter_tie(filter, j, i, square(COMMON));
     }
     (void)agent_filter_add(filter, window->dram ? 0 : WAKE_PART * idle_w,
                            window->dram ? 1e-12 : square(AWAKE * WAKE_PART * idle_w) + 0.01);
+    (void)agent_filter_add(filter, bend, square(bend_sigma));
     (void)agent_filter_add(filter, 1, square(AGENT_INTENSITY_SIGMA));
+    *view = (struct agent_kalman_view){.filter = filter,
+                                       .noise = square(NOISE_PART),
+                                       .noise_min = square(NOISE_PART),
+                                       .strain = 1,
+                                       .usual = 1,
+                                       .blocks = BLOCKS_PRIOR,
+                                       .belief = 1};
+}
+
+/** Makes room for a view at the first window that has its features: until then it costs nothing.
+ * Workloads that have a state in other views get one. */
+static int open_view(struct agent_kalman_domain *domain, unsigned number,
+                     const struct agent_window *window)
+{
+    kw_cleanup(agent_filter_free) struct agent_filter *filter = NULL;
+    struct agent_kalman_view *view = &domain->views[number];
+    size_t n =
+        number == AGENT_VIEW_TIME ? 0 : agent_filter_count(domain->views[AGENT_VIEW_TIME].filter);
+    int rc = agent_filter_new(AGENT_STATE_FIRST + AGENT_PARTIES_MAX, &filter);
+
+    if (rc < 0)
+        return rc;
+    view->filter = KW_TAKE_PTR(filter);
+    add_common(view, number, window);
+    while (agent_filter_count(view->filter) < n)
+        (void)agent_filter_add(view->filter, 1, square(AGENT_INTENSITY_SIGMA));
+    return 0;
 }
 
 int agent_kalman_domain_begin(struct agent_kalman_domain *domain, const struct agent_window *window)
 {
-    if (domain->filter == NULL) {
-        kw_cleanup(agent_filter_free) struct agent_filter *filter = NULL;
-        int rc = agent_filter_new(AGENT_STATE_FIRST + AGENT_PARTIES_MAX, &filter);
-        if (rc == 0)
-            rc = agent_parties_new(&domain->parties);
+    bool counters = (window->has & AGENT_HAS_COUNTERS) != 0;
+
+    for (unsigned v = 0; v < AGENT_VIEWS; v++) {
+        if (domain->views[v].filter != NULL || (v == AGENT_VIEW_COUNTERS && !counters))
+            continue;
+        int rc = open_view(domain, v, window);
         if (rc < 0)
             return rc;
-        domain->filter = KW_TAKE_PTR(filter);
     }
-    if (agent_filter_count(domain->filter) == 0)
-        add_common(domain->filter, window);
-    return 0;
+    return domain->parties == NULL ? agent_parties_new(&domain->parties) : 0;
+}
+
+static size_t count(const struct agent_kalman_domain *domain)
+{
+    return agent_filter_count(domain->views[AGENT_VIEW_TIME].filter);
+}
+
+static bool is_open(const struct agent_kalman_domain *domain, unsigned view)
+{
+    return domain->views[view].filter != NULL;
+}
+
+/** What a workload has come to in each view. */
+static void note(struct agent_kalman_domain *domain, const struct agent_party *party)
+{
+    double intensity[AGENT_VIEWS];
+
+    for (unsigned v = 0; v < AGENT_VIEWS; v++)
+        intensity[v] =
+            is_open(domain, v) ? agent_filter_mean(domain->views[v].filter, party->state) : 1;
+    agent_parties_note(domain->parties, party->kin, intensity);
 }
 
 /** Lets go of a workload's state; the last state takes its place. */
 static void drop(struct agent_kalman_domain *domain, const struct agent_party *party)
 {
     uint32_t state = party->state;
-    uint32_t last = (uint32_t)agent_filter_count(domain->filter) - 1;
+    uint32_t last = (uint32_t)count(domain) - 1;
 
-    agent_parties_note(domain->parties, party->kin, agent_filter_mean(domain->filter, state));
+    note(domain, party);
     agent_parties_remove(domain->parties, party->workload - 1);
-    agent_filter_remove(domain->filter, state);
+    for (unsigned v = 0; v < AGENT_VIEWS; v++) {
+        if (is_open(domain, v))
+            agent_filter_remove(domain->views[v].filter, state);
+    }
     struct agent_party *moved = agent_parties_of_state(domain->parties, last);
     if (moved != NULL)
         agent_parties_move(domain->parties, moved, state);
@@ -87,25 +164,39 @@ static void drop(struct agent_kalman_domain *domain, const struct agent_party *p
 
 void agent_kalman_domain_free(struct agent_kalman_domain *domain)
 {
-    agent_filter_free(&domain->filter);
+    for (unsigned v = 0; v < AGENT_VIEWS; v++)
+        agent_filter_free(&domain->views[v].filter);
     agent_parties_free(&domain->parties);
 }
 
 void agent_kalman_domain_reset(struct agent_kalman_domain *domain,
                                const struct agent_window *window)
 {
-    agent_filter_reset(domain->filter);
     agent_parties_clear(domain->parties);
-    add_common(domain->filter, window);
+    for (unsigned v = 0; v < AGENT_VIEWS && is_open(domain, v); v++) {
+        agent_filter_reset(domain->views[v].filter);
+        add_common(&domain->views[v], v, window);
+    }
 }
 
 void agent_kalman_domain_forget(struct agent_kalman_domain *domain, uint64_t workload)
 {
     struct agent_party *party =
-        domain->filter != NULL ? agent_parties_find(domain->parties, workload) : NULL;
+        domain->parties != NULL ? agent_parties_find(domain->parties, workload) : NULL;
 
     if (party != NULL)
         drop(domain, party);
+}
+
+/** How much more than under prior coefficients a workload draws here: what is not known of one goes
+ * with it. */
+static double machine_level(const struct agent_filter *filter)
+{
+    double sum = 0;
+
+    for (size_t j = AGENT_STATE_CORE; j < AGENT_STATE_CORE + SCALED; j++)
+        sum += agent_filter_mean(filter, j);
+    return fmax(1 + sum / SCALED, LEVEL_MIN);
 }
 
 /** Gives a workload that has no state one: from its owner's last, else from the prior. Where there
@@ -113,8 +204,8 @@ void agent_kalman_domain_forget(struct agent_kalman_domain *domain, uint64_t wor
 static void settle(struct agent_kalman_domain *domain, const struct agent_features *features,
                    double size)
 {
-    double mean = 1, sigma = AGENT_INTENSITY_SIGMA;
-    uint32_t state = (uint32_t)agent_filter_count(domain->filter);
+    double mean[AGENT_VIEWS];
+    uint32_t state = (uint32_t)count(domain);
 
     if (agent_parties_count(domain->parties) == AGENT_PARTIES_MAX) {
         struct agent_party *smallest = agent_parties_smallest(domain->parties);
@@ -128,10 +219,13 @@ static void settle(struct agent_kalman_domain *domain, const struct agent_featur
     if (party == NULL)
         return; /* a number that no workload has */
     party->size = size;
-    if (agent_parties_recall(domain->parties, features->kin, &mean))
-        sigma = KIN * mean;
-    /* there is room: the filter holds as many as there may be parties */
-    (void)agent_filter_add(domain->filter, mean, square(sigma));
+    bool known = agent_parties_recall(domain->parties, features->kin, mean);
+    for (unsigned v = 0; v < AGENT_VIEWS && is_open(domain, v); v++) {
+        double sigma = known ? KIN * fmax(mean[v], KIN_LEAST) : AGENT_INTENSITY_SIGMA;
+        sigma *= machine_level(domain->views[v].filter);
+        /* there is room: the filter holds as many as there may be parties */
+        (void)agent_filter_add(domain->views[v].filter, known ? mean[v] : 1, square(sigma));
+    }
 }
 
 /** A workload's owner becomes known after its first windows: takes what is known of the owner over
@@ -139,11 +233,12 @@ static void settle(struct agent_kalman_domain *domain, const struct agent_featur
 static struct agent_party *adopt(struct agent_kalman_domain *domain, struct agent_party *party,
                                  const struct agent_features *features)
 {
-    double mean = 0, size = party->size;
+    double mean[AGENT_VIEWS], size = party->size;
+    const struct agent_filter *filter = domain->views[AGENT_VIEW_TIME].filter;
 
     party->kin = features->kin;
-    if (!agent_parties_recall(domain->parties, features->kin, &mean) ||
-        agent_filter_variance(domain->filter, party->state) <= square(KIN * mean))
+    if (!agent_parties_recall(domain->parties, features->kin, mean) ||
+        agent_filter_variance(filter, party->state) <= square(KIN * mean[AGENT_VIEW_TIME]))
         return party;
     party->kin = 0; /* what it has come to is not worth noting */
     drop(domain, party);
@@ -156,10 +251,9 @@ static struct agent_party *adopt(struct agent_kalman_domain *domain, struct agen
 static void follow(struct agent_kalman_domain *domain, struct agent_party *party, double size)
 {
     party->size = SIZE_KEEP * party->size + (1 - SIZE_KEEP) * size;
-    if (size > 0 && agent_filter_variance(domain->filter, party->state) <
+    if (size > 0 && agent_filter_variance(domain->views[AGENT_VIEW_TIME].filter, party->state) <
                         LEARNT * square(AGENT_INTENSITY_SIGMA))
-        agent_parties_note(domain->parties, party->kin,
-                           agent_filter_mean(domain->filter, party->state));
+        note(domain, party);
 }
 
 void agent_kalman_domain_meet(struct agent_kalman_domain *domain,

@@ -7,35 +7,49 @@
 #include "node-agent/kalman_parties.h"
 
 /*
- * What the filter of one domain knows: the states of the machine, and one intensity for each
- * workload. Of node-agent/attribution_kalman.c.
+ * What is known of one domain: for each view of its features a filter with the states of the
+ * machine and one intensity for each workload. Of node-agent/attribution_kalman.c.
  */
 
 /* Order of the states; those of workloads follow. */
 enum {
     AGENT_STATE_IDLE,
-    AGENT_STATE_CORE,
+    AGENT_STATE_CORE, /**< this and the next three: how far the machine's coefficient is off the
+                         prior's, in parts of it */
     AGENT_STATE_THREAD,
     AGENT_STATE_INSTRUCTION,
     AGENT_STATE_MISS,
     AGENT_STATE_WAKE,
-    AGENT_STATE_REST,
+    AGENT_STATE_BEND, /**< how power bends with frequency, or with load where that is unknown */
+    AGENT_STATE_REST, /**< intensity of workloads without a state of their own */
     AGENT_STATE_FIRST
 };
 
-/** Prior standard deviation of a workload's intensity. */
-#define AGENT_INTENSITY_SIGMA 0.6
+/** Prior standard deviation of a workload's intensity: some draw a third of what their features
+ * say, some three times as much. A narrower one costs most where there are many workloads. */
+#define AGENT_INTENSITY_SIGMA 1.0
 
-/* Where means stay. */
-#define AGENT_INTENSITY_MIN 0.05
-#define AGENT_INTENSITY_MAX 100.0
-#define AGENT_COEF_MIN      0.02
-#define AGENT_COEF_MAX      50.0
+/** A filter that sees a part of the features. */
+struct agent_kalman_view {
+    struct agent_filter *filter; /**< NULL: nothing was seen yet */
+    double unit;      /**< joules of this machine for one under prior coefficients; 0: unknown */
+    double noise;     /**< variance of what the model misses of a window, of its energy squared */
+    double noise_min; /**< which is taken no smaller than this */
+    double belief;    /**< how much this view is believed, of 1 */
+    /* of the block of windows at hand: sum of the errors, their expected variance, s */
+    double block_error, block_expected, block_s;
+    double strain; /**< square of a block's error, of what was expected: mean of late */
+    double usual;  /**< the same of long; below 1, the filter is surer than it says */
+    double blocks; /**< that `usual` is the mean of */
+};
 
 struct agent_kalman_domain {
-    struct agent_filter *filter; /**< NULL: not seen yet */
+    struct agent_kalman_view views[AGENT_VIEWS];
     struct agent_parties *parties;
     struct agent_owed owed;
+    bool siblings; /**< threads were seen to share cores */
+    double doubt;  /**< how far instructions are off what workloads did before, of late: mean square
+                      of the logarithm */
 };
 
 /** Makes room for a domain at its first window and sets the machine's states to their priors.

@@ -18,19 +18,12 @@ enum { CORE, THREAD, INSTRUCTION, MISS };
 #define REFERENCE_GHZ  3.0
 
 void agent_features_joules(const struct agent_window *window, const struct agent_features *features,
-                           double ret[AGENT_COEFFICIENTS])
+                           double ghz, double ret[AGENT_COEFFICIENTS])
 {
     bool counters = (window->has & AGENT_HAS_COUNTERS) != 0;
     double thread_s = (double)features->cpu_ns * 1e-9;
     double shared_s = fmin((double)features->shared_ns * 1e-9, thread_s);
     double core_s = (window->has & AGENT_HAS_SMT) != 0 ? thread_s - shared_s / 2 : thread_s;
-    double ghz = REFERENCE_GHZ;
-
-    if (counters && features->cpu_ns > 0)
-        ghz = (double)features->cycles / (double)features->cpu_ns;
-    else if ((window->has & AGENT_HAS_FREQUENCY) != 0 && window->mhz > 0)
-        ghz = window->mhz / 1000.0;
-    ghz = fmin(fmax(ghz, 0.4), 8);
     /* voltage goes with frequency: power as f V^2, energy of an instruction as V^2; over the range
      * that cores run at, V^2 is about proportional to f */
     double speed = ghz / REFERENCE_GHZ;

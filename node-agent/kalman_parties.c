@@ -18,7 +18,7 @@
 
 struct kin {
     uint64_t kin;
-    double intensity;
+    double intensity[AGENT_VIEWS];
 };
 
 struct agent_parties {
@@ -139,18 +139,24 @@ void agent_parties_move(struct agent_parties *parties, struct agent_party *party
     parties->by_state[state] = (uint32_t)(party - parties->table) + 1;
 }
 
-void agent_parties_note(struct agent_parties *parties, uint64_t kin, double intensity)
+void agent_parties_note(struct agent_parties *parties, uint64_t kin,
+                        const double intensity[AGENT_VIEWS])
 {
-    if (kin != 0)
-        parties->kin[place_of(kin, KIN_MAX)] = (struct kin){.kin = kin, .intensity = intensity};
+    struct kin *known = &parties->kin[place_of(kin, KIN_MAX)];
+
+    if (kin == 0)
+        return;
+    known->kin = kin;
+    memcpy(known->intensity, intensity, sizeof(known->intensity));
 }
 
-bool agent_parties_recall(const struct agent_parties *parties, uint64_t kin, double *ret)
+bool agent_parties_recall(const struct agent_parties *parties, uint64_t kin,
+                          double ret[AGENT_VIEWS])
 {
     const struct kin *known = &parties->kin[place_of(kin, KIN_MAX)];
 
     if (kin == 0 || known->kin != kin)
         return false;
-    *ret = known->intensity;
+    memcpy(ret, known->intensity, sizeof(known->intensity));
     return true;
 }

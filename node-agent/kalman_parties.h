@@ -13,11 +13,16 @@
 /** States that workloads may have of their own; further ones share one. */
 #define AGENT_PARTIES_MAX 1024
 
+/** Views of the features, each with a filter of its own: without counters, and with them. */
+enum { AGENT_VIEW_TIME, AGENT_VIEW_COUNTERS, AGENT_VIEWS };
+
 struct agent_party {
     uint64_t workload; /**< number + 1; 0: free */
     uint64_t kin;
-    uint32_t state; /**< of the filter */
-    double size;    /**< running mean of the energy that is expected of it, J a window */
+    uint32_t state;  /**< of the filter */
+    double log_rate; /**< running mean of its instructions a second of a core, logarithm */
+    bool paced;      /**< log_rate is known */
+    double size;     /**< running mean of the energy that is expected of it, J a window */
 };
 
 struct agent_parties;
@@ -51,8 +56,10 @@ struct agent_party *agent_parties_smallest(struct agent_parties *parties);
 /** Gives a party another state: the filter moved it. */
 void agent_parties_move(struct agent_parties *parties, struct agent_party *party, uint32_t state);
 
-/** Notes what a workload of an owner came to. @param kin 0: nothing is noted. */
-void agent_parties_note(struct agent_parties *parties, uint64_t kin, double intensity);
+/** Notes what a workload of an owner came to, in each view. @param kin 0: nothing is noted. */
+void agent_parties_note(struct agent_parties *parties, uint64_t kin,
+                        const double intensity[AGENT_VIEWS]);
 
 /** @return false where nothing is known of the owner. */
-bool agent_parties_recall(const struct agent_parties *parties, uint64_t kin, double *ret);
+bool agent_parties_recall(const struct agent_parties *parties, uint64_t kin,
+                          double ret[AGENT_VIEWS]);

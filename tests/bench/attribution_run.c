@@ -48,7 +48,7 @@ static size_t place_of(uint64_t number)
 }
 
 struct sums {
-    double error, due, squares;
+    double error, due, squares, sigma_squares;
     size_t inside, count, within[WITHINS];
 };
 
@@ -64,6 +64,7 @@ static double end_second(struct sums *sums, bool count)
         if (!count)
             continue;
         sums->squares += off * off * 1e-12;
+        sums->sigma_squares += second.sigma[i] * second.sigma[i] * 1e-12;
         sums->inside += off <= 2 * second.sigma[i];
         for (size_t k = 0; k < WITHINS; k++)
             sums->within[k] += off <= run_sigmas[k] * second.sigma[i];
@@ -157,6 +158,7 @@ static struct result run(const struct scenario *scenario, const struct method *m
     sim_node_free(&node);
     ret.misattributed = sums.error / sums.due;
     ret.squares = sums.squares / (double)sums.count;
+    ret.spread = sums.sigma_squares > 0 ? sqrt(sums.squares / sums.sigma_squares) : 0;
     ret.inside = (double)sums.inside / (double)sums.count;
     for (size_t k = 0; k < WITHINS; k++)
         ret.within[k] = (double)sums.within[k] / (double)sums.count;
@@ -178,15 +180,17 @@ double run_median(double *values, size_t n)
     return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-struct result run_seeds(const struct scenario *scenario, const struct method *method,
-                        uint64_t window_ns)
+static struct result run_from(const struct scenario *scenario, const struct method *method,
+                              uint64_t window_ns, uint64_t first_seed)
 {
     double misattributed[SEEDS], squares[SEEDS], inside[SEEDS], idle[SEEDS], seconds[SEEDS];
+    double spread[SEEDS];
     struct result ret = {0};
 
     for (unsigned i = 0; i < SEEDS; i++) {
-        struct result one = run(scenario, method, window_ns, i);
+        struct result one = run(scenario, method, window_ns, first_seed + i);
         misattributed[i] = one.misattributed;
+        spread[i] = one.spread;
         squares[i] = one.squares;
         inside[i] = one.inside;
         idle[i] = one.idle_error;
@@ -200,7 +204,23 @@ struct result run_seeds(const struct scenario *scenario, const struct method *me
     ret.misattributed = run_median(misattributed, SEEDS);
     ret.squares = run_median(squares, SEEDS);
     ret.inside = run_median(inside, SEEDS);
+    ret.spread = run_median(spread, SEEDS);
     ret.idle_error = run_median(idle, SEEDS);
     ret.first_s_below = run_median(seconds, SEEDS);
     return ret;
+}
+
+struct result run_seeds(const struct scenario *scenario, const struct method *method,
+                        uint64_t window_ns)
+{
+    return run_from(scenario, method, window_ns, 0);
+}
+
+/* Far from those that were ever looked at while methods were made. */
+#define HELD_OUT 20
+
+struct result run_held_out(const struct scenario *scenario, const struct method *method,
+                           uint64_t window_ns)
+{
+    return run_from(scenario, method, window_ns, HELD_OUT);
 }

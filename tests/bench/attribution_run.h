@@ -19,7 +19,8 @@
 #define WORKLOADS 4096 /* most in a second, storms included */
 #define NUMBERS   65536
 
-#define TIME     (AGENT_HAS_SMT | AGENT_HAS_FREQUENCY)
+/** What the agent has without counters: it knows no frequency then. */
+#define TIME     AGENT_HAS_SMT
 #define COUNTERS (TIME | AGENT_HAS_COUNTERS)
 
 /** A feature that says what another workload did. */
@@ -50,6 +51,7 @@ struct result {
     double squares;       /* mean square error of a workload's watts */
     double inside;        /* part of the workload-seconds whose truth is within 2 sigma */
     double idle_error;    /* part of idle power, at the end */
+    double spread;        /* root of the mean square error, of the root mean square sigma */
     uint64_t unbalanced_uj;
     double first_s_below;   /* after a phase change: seconds until the error is below a tenth */
     double within[WITHINS]; /* part of the workload-seconds whose truth is within so many sigmas */
@@ -75,6 +77,10 @@ extern const struct method run_methods[METHODS];
 /** Medians of a scenario's runs with all seeds; `within` and `errors` are means. */
 struct result run_seeds(const struct scenario *scenario, const struct method *method,
                         uint64_t window_ns);
+
+/** The same with seeds that nothing was tuned on. */
+struct result run_held_out(const struct scenario *scenario, const struct method *method,
+                           uint64_t window_ns);
 
 /** Median; sorts the values. */
 double run_median(double *values, size_t n);

@@ -1,17 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Physics, per step of 10 ms:
- *   package   28 W idle, and 12 W more while any core is awake
- *   core      0.35 W awake; 1.15 W base while it runs, shared by its siblings, and 0.25 W for each
- *             thread, both times f/3 GHz x (V/V0)^2
- *   voltage   0.72 V at 1.2 GHz rising to 1.08 V at 3.6 GHz; V0 is that of 3.0 GHz
- *   frequency 3.6 GHz with two cores awake, 55 MHz less with each further one, 450 MHz less on a
- *             core that runs wide vector code
- *   work      instructions x energy of the mix x (V/V0)^2; 2 nJ for a reference to the last-level
- *             cache, 6 nJ in the memory controller and 18 nJ in memory for a line
- *   memory    7 W background
- * Values of the order of magnitude that the sources of ../../../docs/accuracy.md give.
- */
+/* Who runs where and for how long; node_physics.c says what it draws. */
 #include "tests/sim/node/node_sim.h"
 
 #include <math.h>
@@ -19,32 +7,11 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/clock.h"
+#include "tests/sim/node/node_sim_impl.h"
 
-#define STEP_NS       (10 * KW_NS_PER_MS)
-#define STEP_S        0.01
-#define CORES_MAX     128
-#define PODS_MAX      1200
-#define THREADS_MAX   4 /* of one pod */
-#define IDLE_W        28.0
-#define WAKE_W        12.0
-#define CORE_AWAKE_W  0.35
-#define CORE_BASE_W   1.15
-#define THREAD_BASE_W 0.25
-#define LLC_NJ        2.0
-#define MC_NJ         6.0
-#define DRAM_NJ       18.0
-#define DRAM_IDLE_W   7.0
-#define QUIET_NS      (5 * KW_NS_PER_S)
-#define V0            0.99
-#define NOBODY        (-1)
-
-struct mix {
-    double ipc, nj;   /* instructions per cycle; nJ of one at V0 */
-    double llc, miss; /* per instruction: references and misses of the last level */
-    double smt;       /* speed of a thread whose sibling is busy */
-    bool wide;        /* vector code that lowers the frequency */
-};
+#define CORES_MAX 128
+#define PODS_MAX  1200
+#define QUIET_NS  (5 * KW_NS_PER_S)
 
 static const struct mix mixes[] = {
     {2.60, 0.42, 5e-4, 2e-5, 0.58, false},    /* integer */
@@ -61,37 +28,6 @@ static const struct mix mixes[] = {
 
 #define N_MIXES    KW_ARRAY_SIZE(mixes)
 #define SYSTEM_MIX 5
-
-struct pod {
-    uint64_t number;
-    struct mix mix;  /* its own: every program is a little different */
-    double ipc_walk; /* logarithm */
-    unsigned threads;
-    double duty; /* of one thread while on */
-    double on_s, off_s;
-    bool on;
-    double phase_left_s;
-    double life_left_s;        /* of short ones; HUGE_VAL else */
-    int cpu[THREADS_MAX];      /* where the thread ran last */
-    bool runs[THREADS_MAX];    /* in this step */
-    struct agent_features sum; /* of the window */
-    struct sim_truth_share truth;
-};
-
-struct sim_node {
-    struct sim_node_conf conf;
-    uint64_t random;
-    uint64_t now_ns;
-    uint64_t next_number;
-    bool phase_done;
-    double churn_due, storm_due;
-    struct pod *pods; /* [0] is the system */
-    size_t n, cap;
-    int *cpu_pod; /* which pod runs on a CPU in this step; siblings are 2c and 2c+1 */
-    struct sim_window window;
-    uint64_t *departed;
-    size_t cap_departed;
-};
 
 /* splitmix64 */
 static uint64_t next_u64(struct sim_node *node)
@@ -125,6 +61,7 @@ static double exponential(struct sim_node *node, double mean)
 struct sim_node_conf sim_node_defaults(uint64_t seed, size_t pods, double threads)
 {
     return (struct sim_node_conf){.seed = seed,
+                                  .machine = sim_server,
                                   .cores = 16,
                                   .pods = pods,
                                   .threads = threads,
@@ -197,7 +134,8 @@ struct sim_node *sim_node_new(const struct sim_node_conf *conf)
     kw_cleanup(sim_node_free) struct sim_node *node = calloc(1, sizeof(*node));
 
     if (node == NULL || conf->cores < 1 || conf->cores > CORES_MAX || conf->pods < 1 ||
-        conf->pods > PODS_MAX)
+        conf->pods > PODS_MAX || conf->machine.packages < 1 ||
+        conf->machine.packages > PACKAGES_MAX)
         return NULL;
     node->conf = *conf;
     node->random = conf->seed;
@@ -232,13 +170,16 @@ void sim_node_free(struct sim_node **node)
 
 uint64_t sim_node_idle_mw(const struct sim_node *node, bool dram)
 {
-    (void)node;
-    return (uint64_t)(1000 * (dram ? DRAM_IDLE_W : IDLE_W));
+    const struct sim_machine *machine = &node->conf.machine;
+
+    return (uint64_t)(1000 * (dram ? DRAM_IDLE_W : machine->idle_w * machine->packages));
 }
 
 unsigned sim_node_cpus(const struct sim_node *node)
 {
-    return 2 * node->conf.cores;
+    const struct sim_machine *machine = &node->conf.machine;
+
+    return machine->single ? node->conf.cores : 2 * node->conf.cores - machine->efficient;
 }
 
 /** Whether each pod is on, and which of its threads want to run in this step. */
@@ -259,15 +200,24 @@ static void decide(struct sim_node *node)
     }
 }
 
+/** Siblings are 2c and 2c + 1; a core of one thread has no second one. */
+static bool is_there(const struct sim_node *node, int cpu)
+{
+    return cpu % 2 == 0 ||
+           (!node->conf.machine.single && !sim_core_is_efficient(node, (unsigned)cpu / 2));
+}
+
 /** A free CPU: where the thread ran last, else a core of its own, else any. */
 static int free_cpu(const struct sim_node *node, int last)
 {
     int any = NOBODY;
 
+    if (!is_there(node, last))
+        last ^= 1;
     if (node->cpu_pod[last] == NOBODY && node->cpu_pod[last ^ 1] == NOBODY)
         return last;
     for (int cpu = 0; cpu < (int)(2 * node->conf.cores); cpu++) {
-        if (node->cpu_pod[cpu] != NOBODY)
+        if (node->cpu_pod[cpu] != NOBODY || !is_there(node, cpu))
             continue;
         if (node->cpu_pod[cpu ^ 1] == NOBODY)
             return cpu;
@@ -279,7 +229,7 @@ static int free_cpu(const struct sim_node *node, int last)
 /** Puts threads on CPUs; who finds none waits for the next step. */
 static void place(struct sim_node *node)
 {
-    size_t first = next_u64(node) % node->n;
+    size_t first = next_u64(node) % (node->n > 0 ? node->n : 1);
 
     for (unsigned cpu = 0; cpu < 2 * node->conf.cores; cpu++)
         node->cpu_pod[cpu] = NOBODY;
@@ -298,87 +248,13 @@ static void place(struct sim_node *node)
     }
 }
 
-/** What one thread does in a step on its own; returns its instructions. */
-static double run_thread(struct pod *pod, double ghz, double v2, bool shared,
-                         struct sim_window *window)
-{
-    double speed = shared ? pod->mix.smt : 1;
-    double cycles = ghz * 1e9 * STEP_S;
-    double instructions = cycles * pod->mix.ipc * exp(pod->ipc_walk) * speed;
-    double misses = instructions * pod->mix.miss;
-    double cpu_uj = 1e-3 * (instructions * pod->mix.nj * v2 + instructions * pod->mix.llc * LLC_NJ +
-                            misses * MC_NJ) +
-                    1e6 * STEP_S * THREAD_BASE_W * ghz / 3 * v2;
-    double dram_uj = 1e-3 * misses * DRAM_NJ;
-
-    pod->sum.cpu_ns += STEP_NS;
-    pod->sum.shared_ns += shared ? STEP_NS : 0;
-    pod->sum.cycles += (uint64_t)cycles;
-    pod->sum.instructions += (uint64_t)instructions;
-    pod->sum.llc_misses += (uint64_t)misses;
-    pod->truth.cpu_uj += cpu_uj;
-    pod->truth.dram_uj += dram_uj;
-    window->active_cpu_uj += cpu_uj;
-    window->active_dram_uj += dram_uj;
-    return instructions;
-}
-
-/** Energy of a core beyond its threads' own, to its threads. */
-static void share_core(const struct sim_node *node, struct pod *const *on, const double *work,
-                       unsigned n_on, double core_uj, double awake_uj)
-{
-    double all = work[0] + work[1];
-
-    for (unsigned k = 0; k < n_on; k++) {
-        double part = node->conf.truth == SIM_TRUTH_WORK && all > 0 ? work[k] / all : 1.0 / n_on;
-        on[k]->truth.cpu_uj += core_uj * part + awake_uj / n_on;
-    }
-}
-
 static void step(struct sim_node *node)
 {
-    struct sim_window *window = &node->window;
-    unsigned awake = 0, running = 0;
-
     decide(node);
     place(node);
-    for (unsigned c = 0; c < node->conf.cores; c++) {
-        unsigned on = (node->cpu_pod[2 * c] != NOBODY ? 1u : 0u) +
-                      (node->cpu_pod[2 * c + 1] != NOBODY ? 1u : 0u);
-        awake += on > 0;
-        running += on;
-    }
-    window->idle_cpu_uj += 1e6 * STEP_S * IDLE_W;
-    window->idle_dram_uj += 1e6 * STEP_S * DRAM_IDLE_W;
-    if (awake == 0)
-        return;
-    window->active_cpu_uj += 1e6 * STEP_S * WAKE_W;
-    for (unsigned c = 0; c < node->conf.cores; c++) {
-        struct pod *on[2];
-        double work[2] = {0, 0};
-        unsigned n_on = 0;
-        bool wide = false;
-        for (unsigned s = 0; s < 2; s++) {
-            int at = node->cpu_pod[2 * c + s];
-            if (at == NOBODY)
-                continue;
-            on[n_on++] = &node->pods[at];
-            wide = wide || node->pods[at].mix.wide;
-        }
-        if (n_on == 0)
-            continue;
-        double ghz = 3.6 - 0.055 * (awake > 2 ? awake - 2 : 0) - (wide ? 0.45 : 0);
-        double volt = 0.72 + 0.36 * (ghz - 1.2) / 2.4;
-        double v2 = volt * volt / (V0 * V0);
-        for (unsigned k = 0; k < n_on; k++)
-            work[k] = run_thread(on[k], ghz, v2, n_on == 2, window);
-        double core_uj = 1e6 * STEP_S * (CORE_AWAKE_W + CORE_BASE_W * ghz / 3 * v2);
-        double wake_uj =
-            1e6 * STEP_S * WAKE_W *
-            (node->conf.truth == SIM_TRUTH_WORK ? 1.0 / awake : (double)n_on / running);
-        window->active_cpu_uj += core_uj;
-        share_core(node, on, work, n_on, core_uj, wake_uj);
-    }
+    node->window.idle_dram_uj += 1e6 * STEP_S * DRAM_IDLE_W;
+    for (unsigned package = 0; package < node->conf.machine.packages; package++)
+        sim_package_step(node, package);
 }
 
 static int depart(struct sim_node *node, size_t i)
@@ -408,7 +284,7 @@ static int turn_over(struct sim_node *node, double seconds)
             return -1;
         node->pods[i] = node->pods[--node->n];
     }
-    for (node->churn_due += node->conf.churn_per_s * seconds; node->churn_due >= 1;
+    for (node->churn_due += node->conf.churn_per_s * seconds; node->churn_due >= 1 && node->n > 1;
          node->churn_due--) {
         size_t i = 1 + next_u64(node) % (node->n - 1);
         if (node->pods[i].life_left_s < HUGE_VAL)

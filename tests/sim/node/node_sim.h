@@ -29,8 +29,29 @@ enum sim_load {
     SIM_LOAD_STEADY, /**< each at a constant level: nothing tells them apart */
 };
 
+/** Physics of a machine; node_sim.c says what each figure means in a step. */
+struct sim_machine {
+    double idle_w;        /**< of a package */
+    double wake_w;        /**< more while any of its cores is awake */
+    double awake_w;       /**< of a core that is awake */
+    double base_w, own_w; /**< at 3 GHz: of a running core, shared by its threads; of a thread */
+    double max_ghz, min_ghz;
+    double ghz_of_core;   /**< less with each core of the package awake beyond the second */
+    double wide_ghz;      /**< less on a core that runs wide vector code */
+    double low_v, high_v; /**< at 1.2 and at 3.6 GHz */
+    double work;          /**< energy of all instructions, of the usual */
+    double cap_w;         /**< power of a package at which it throttles; 0: never */
+    unsigned packages;    /**< behind one meter, cores dealt out evenly; 1 or 2 */
+    unsigned efficient;   /**< the last cores: one thread, slower and smaller */
+    bool single;          /**< cores have one thread */
+};
+
+/** A server package of 28 W idle, as most scenarios have it. */
+extern const struct sim_machine sim_server;
+
 struct sim_node_conf {
     uint64_t seed;
+    struct sim_machine machine;
     unsigned cores; /**< physical, each with two threads; 1..128 */
     size_t pods;    /**< at the same time; 1..1200 */
     double threads; /**< mean number of busy threads of all pods together */

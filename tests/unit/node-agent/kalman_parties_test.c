@@ -91,17 +91,18 @@ static void test_smallest(void **state)
 
 static void test_owners(void **state)
 {
-    double intensity = 0;
+    const double first[AGENT_VIEWS] = {1.75, 0.5}, none[AGENT_VIEWS] = {3, 3};
+    double intensity[AGENT_VIEWS];
 
     (void)state;
-    assert_false(agent_parties_recall(parties, 42, &intensity));
-    agent_parties_note(parties, 42, 1.75);
-    agent_parties_note(parties, 0, 3);
-    assert_true(agent_parties_recall(parties, 42, &intensity));
-    assert_true(intensity == 1.75);
-    assert_false(agent_parties_recall(parties, 0, &intensity));
+    assert_false(agent_parties_recall(parties, 42, intensity));
+    agent_parties_note(parties, 42, first);
+    agent_parties_note(parties, 0, none);
+    assert_true(agent_parties_recall(parties, 42, intensity));
+    assert_true(intensity[AGENT_VIEW_TIME] == 1.75 && intensity[AGENT_VIEW_COUNTERS] == 0.5);
+    assert_false(agent_parties_recall(parties, 0, intensity));
     agent_parties_clear(parties);
-    assert_true(agent_parties_recall(parties, 42, &intensity));
+    assert_true(agent_parties_recall(parties, 42, intensity));
 }
 
 int main(void)
