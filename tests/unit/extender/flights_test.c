@@ -77,6 +77,26 @@ static void test_pods_are_read(void **state)
     check_scan(long_uid, -EBADMSG, "", "", 0);
 }
 
+/** A pod in flight counts for what a request expects of its kin. */
+static void test_what_was_learnt_counts(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"metadata\":{\"uid\":\"u\",\"namespace\":\"orchard\",\"ownerReferences\":[{\"kind\":"
+        "\"StatefulSet\",\"name\":\"press\",\"controller\":true}]},\"spec\":{\"nodeName\":\"n\","
+        "\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1\"}}}]}}";
+    const struct ext_profile profile = {.pods_permille = 12000, .used_mcpu = 200};
+    struct ext_profiles *profiles = ext_profiles_new(3);
+    struct ext_bound_pod pod;
+
+    assert_int_equal(ext_profiles_put(profiles, "orchard/StatefulSet/press", 25, &profile), 0);
+    assert_int_equal(ext_bound_pod_scan(json, strlen(json), &assumptions, NULL, &pod), 1);
+    assert_int_equal(pod.mcpu, 1000);
+    assert_int_equal(ext_bound_pod_scan(json, strlen(json), &assumptions, profiles, &pod), 1);
+    assert_int_equal(pod.mcpu, 400);
+    ext_profiles_free(&profiles);
+}
+
 struct fixture {
     struct kw_log *log;
     struct ext_service service;
@@ -338,6 +358,7 @@ static void test_replicas_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_learnt_counts),
         cmocka_unit_test(test_pods_are_read),
         cmocka_unit_test_setup_teardown(test_a_burst_is_spread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_burst_without_end, set_up, tear_down),

@@ -234,6 +234,40 @@ static char *large_body(size_t n, size_t *ret_len)
     return kw_buf_take(&body, ret_len);
 }
 
+static void free_profiles(void *value)
+{
+    struct ext_profiles *profiles = value;
+
+    ext_profiles_free(&profiles);
+}
+
+/* What was learnt of a pod's workload decides what is expected of it, and costs no allocation. */
+static void test_what_was_learnt_counts(void **state)
+{
+    struct fixture *f = *state;
+    static const char body[] =
+        "{\"Pod\":{\"metadata\":{\"name\":\"pear\",\"namespace\":\"orchard\",\"ownerReferences\":["
+        "{\"kind\":\"StatefulSet\",\"name\":\"press\",\"controller\":true}]},\"spec\":{"
+        "\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1\"}}}]}},"
+        "\"NodeNames\":[\"barn-a\",\"barn-b\"]}";
+    const struct ext_profile profile = {.pods_permille = 12000, .used_mcpu = 200};
+    struct ext_profiles *profiles = ext_profiles_new(3);
+    kw_cleanup(kw_buf_free) struct kw_buf page = {0};
+
+    assert_int_equal(kw_snapshot_new(2, free_profiles, &f->service.profiles), 0);
+    assert_int_equal(ext_profiles_put(profiles, "orchard/StatefulSet/press", 25, &profile), 0);
+    kw_snapshot_publish(f->service.profiles, profiles);
+    assert_int_equal(ask(f, EXT_VERB_PRIORITIZE, body, sizeof(body) - 1), 200);
+    unsigned long before = allocations;
+    for (unsigned round = 0; round < 100; round++)
+        assert_int_equal(ask(f, EXT_VERB_PRIORITIZE, body, sizeof(body) - 1), 200);
+    assert_int_equal(allocations, before);
+    assert_int_equal(f->service.stats.outlooks[EXT_CPU_PROFILE], 101);
+    assert_int_equal(ext_decisions_page(f->service.decisions, "pear", EXT_FORM_JSON, &page), 101);
+    assert_non_null(strstr(page.data, "\"mcpu\":400,\"mcpu_from\":\"profile\""));
+    kw_snapshot_free(&f->service.profiles);
+}
+
 static void test_steady_state_allocates_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -432,6 +466,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_decisions_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_statuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_steady_state_allocates_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_was_learnt_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_out_of_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_large_and_deep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fixtures, set_up, tear_down),
