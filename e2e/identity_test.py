@@ -42,6 +42,8 @@ def top(agent: rig.Agent) -> str:
 
 
 def test_names() -> None:
+    if shutil.which(QEMU[0]) is None:
+        rig.skip(f"{QEMU[0]} is not installed")
     with rig.folder() as name, rig.Cgroup("parent") as parent:
         folder = pathlib.Path(name)
         with Named(parent, "vm.service") as unit, Named(parent, f"docker-{CONTAINER}.scope") as scope:
@@ -71,10 +73,80 @@ def test_names() -> None:
                 check(agent.terminate() == 0, agent.log.read_text())
 
 
+def zones(page: str, name: str) -> dict[str, int]:
+    """Sums of a family, by zone, in microjoules: written with six decimals, so that nothing is rounded."""
+    sums: dict[str, int] = {}
+    for line in page.splitlines():
+        if line.startswith(name + "{"):
+            zone = line.split('zone="')[1].split('"')[0]
+            sums[zone] = sums.get(zone, 0) + int(line.rsplit(" ", 1)[1].replace(".", ""))
+    return sums
+
+
+def processes(page: str) -> dict[int, int]:
+    """Joules in microjoules by number."""
+    found = {}
+    for line in page.splitlines():
+        if line.startswith("kepler_process_cpu_joules_total{"):
+            found[int(line.split('pid="')[1].split('"')[0])] = int(line.rsplit(" ", 1)[1].replace(".", ""))
+    return found
+
+
+def check_process_books(page: str) -> None:
+    """What processes have, listed, unlisted and ended, is what workloads and the system drew: to the microjoule."""
+    parts = [zones(page, name) for name in ("kepler_process_cpu_joules_total", "kwatt_processes_unlisted_joules",
+                                            "kwatt_processes_ended_joules_total")]
+    drawn = [zones(page, name) for name in ("kwatt_node_pods_joules_total", "kwatt_node_system_joules_total")]
+    for zone in drawn[0]:
+        check(sum(part.get(zone, 0) for part in parts) == sum(total[zone] for total in drawn), f"{zone}: {parts} of {drawn}")
+
+
+def test_processes() -> None:
+    with rig.folder() as name, rig.Cgroup("many") as group:
+        folder = pathlib.Path(name)
+        meter = rig.Meter(folder / "sys", 0)
+        options = ("--sysfs", str(folder / "sys"), "--interval", "1s", "--meter", "powercap", "--idle-watts", "5")
+        with rig.Agent(folder, *options) as agent:
+            check("process" not in "".join(line for line in agent.get("/metrics")[1].splitlines() if line[0] != "#"
+                                           and not line.startswith("kepler_node_cpu_info")), "processes that nobody asked for")
+        with rig.Drawing(meter, 5, 30), rig.Agent(folder, *options, "--metrics-processes", "1") as agent:
+            page = agent.get("/metrics")[1]
+            check(len(processes(page)) == 1 and agent.metric("kwatt_processes") > 1, page)
+            check_process_books(page)
+        with rig.Drawing(meter, 5, 30, (group,)), rig.Agent(folder, *options, "--metrics-processes", "5000") as agent:
+            one = group.run(*BURN)
+            two = group.run(*BURN)
+            last: dict[int, int] = {}
+            ended = 0
+
+            def both() -> bool:
+                nonlocal ended
+                page = agent.get("/metrics")[1]
+                check_process_books(page)
+                now = processes(page)
+                check(all(uj >= last.get(pid, 0) for pid, uj in now.items()), f"{last} -> {now}")
+                last.update(now)
+                gone = zones(page, "kwatt_processes_ended_joules_total")["package"]
+                check(gone >= ended, "what ended ones drew became less")
+                ended = gone
+                return now.get(one.pid, 0) > 0 and now.get(two.pid, 0) > 0
+            wait_for("both to have drawn", both)
+            page = agent.get("/metrics")[1]
+            line = next(line for line in page.splitlines() if f'pid="{one.pid}"' in line)
+            check('comm="python' in line and "/python" in line and 'type="regular"' in line and 'container_id=""' in line, line)
+            had = processes(page)[one.pid]
+            one.kill()
+            one.wait()
+            wait_for("its end", lambda: both() is not None and one.pid not in processes(agent.get("/metrics")[1]))
+            check(ended >= had, "what the ended one drew is lost")
+            two.kill()
+            two.wait()
+            check_process_books(agent.get("/metrics")[1])
+            check(agent.terminate() == 0, agent.log.read_text())
+
+
 def main() -> int:
-    if shutil.which(QEMU[0]) is None:
-        rig.skip(f"{QEMU[0]} is not installed")
-    for test in (test_names,):
+    for test in (test_processes, test_names):
         print(test.__name__, flush=True)
         test()
     return 0

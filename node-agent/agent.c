@@ -59,7 +59,8 @@ struct agent {
     struct kw_power_model *model;    /* NULL: none */
     struct agent_metering *metering;
     struct agent_pod_source *pods;
-    struct agent_lookup *lookup; /* NULL: no cgroup tree */
+    struct agent_lookup *lookup;           /* NULL: no cgroup tree */
+    struct agent_process_watch *processes; /* NULL: not asked for */
     struct agent_sampler *sampler;
     struct kw_source *timer; /* freed with the loop */
     unsigned windows;        /* of a sample */
@@ -307,18 +308,24 @@ static int start_lookup(struct agent *agent, struct kw_err *err)
 static int make_sampler(struct agent *agent, struct kw_err *err)
 {
     const struct agent_options *options = agent->options;
+    bool part = options->outside == AGENT_OUTSIDE_ABSENT;
     bool estimated = agent_metering_ops(agent->metering)->estimated;
     const struct agent_model_power power = agent_model_power_of(
         estimated ? agent->model : NULL, &agent->topology, options->idle_w, options->full_w);
+    if (options->metrics_processes > 0 &&
+        agent_process_watch_new(agent->roots.procfs, part, options->metrics_processes,
+                                &agent->processes) < 0)
+        return kw_err_set(err, -ENOMEM, "out of memory");
     struct agent_sampler_conf conf = {
         .topology = &agent->topology,
         .accounting = agent->accounting,
         .accounting_self = agent->accounting_self,
         .cgroups = agent->cgroups,
-        .part = options->outside == AGENT_OUTSIDE_ABSENT,
+        .part = part,
         .pods = agent->pods,
         .lookup = agent->lookup,
         .requests = agent->requests,
+        .processes = agent->processes,
         .metering = agent->metering,
         .method = agent_attributions[options->attribution],
         .prior = {.idle_mw = power.idle_mw,
@@ -473,6 +480,7 @@ void agent_free(struct agent **agent)
     if (owned->snapshots != NULL)
         kw_snapshot_free(&owned->snapshots);
     agent_sampler_free(&owned->sampler);
+    agent_process_watch_free(&owned->processes);
     agent_pod_source_stop(&owned->pods);
     agent_lookup_stop(&owned->lookup);
     agent_metering_free(&owned->metering);

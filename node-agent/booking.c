@@ -347,6 +347,15 @@ int agent_booking_take(struct agent_booking *booking, const struct agent_usage *
     return booking->error;
 }
 
+void agent_booking_owner(const struct agent_booking *booking, uint64_t key,
+                         struct agent_workload **ret_workload, struct agent_label **ret_container)
+{
+    const struct agent_cell *cell = agent_cells_find(booking->cells, key);
+
+    *ret_workload = cell != NULL ? cell->workload : NULL;
+    *ret_container = cell != NULL ? cell->container : NULL;
+}
+
 bool agent_booking_multiplexed(const struct agent_booking *booking)
 {
     return booking->multiplexed;

@@ -44,6 +44,10 @@ void agent_booking_busy(struct agent_booking *booking, const struct agent_usage 
 int agent_booking_take(struct agent_booking *booking, const struct agent_usage *usage,
                        bool baseline, uint64_t now_ns, int64_t now_unix_ms);
 
+/** Whose a cgroup is: NULL and NULL where it is the system's. Nothing is referred to anew. */
+void agent_booking_owner(const struct agent_booking *booking, uint64_t key,
+                         struct agent_workload **ret_workload, struct agent_label **ret_container);
+
 /** Whether hardware counters of the last reading shared their PMU with others. */
 bool agent_booking_multiplexed(const struct agent_booking *booking);
 

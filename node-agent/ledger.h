@@ -54,12 +54,18 @@ struct agent_naming_state {
     bool asked, lacks;
 };
 
+/** Sums of a workload when its processes were looked at last (node-agent/process_watch.c). */
+struct agent_looked {
+    uint64_t cpu_ns, cpu_uj, dram_uj;
+};
+
 struct agent_workload {
     uint64_t kin;    /**< agent_kin_of() its label and names */
     uint64_t number; /**< within the agent's life; attribution state is kept under it */
     struct agent_label *label;
     struct agent_names *names; /**< NULL: unknown */
     struct agent_naming_state naming;
+    struct agent_looked looked;
     uint64_t attached;     /**< cgroups that it ever had */
     uint64_t detached;     /**< of them, those that are gone */
     unsigned cgroups;      /**< that exist; 0: ended */

@@ -23,6 +23,13 @@ void agent_labels_put(struct agent_labels *labels, const char *name, const char 
 const struct kw_label *agent_labels_seal(struct agent_labels *labels,
                                          const struct agent_metrics_input *input);
 
+/** Names of an energy's two zones: "package", "dram". */
+extern const char *const agent_zone_names[2];
+
+/** Processes, where they were looked at. */
+void agent_metrics_processes(struct kw_metrics_page *page, const struct agent_metrics_input *input,
+                             bool has_dram);
+
 /** Families that hold workloads of every kind: requests, responses, idle energy by the policy; and
  * the images of containers. Of each, workloads that have any. */
 void agent_metrics_any_kind(struct kw_metrics_page *page, const struct agent_metrics_input *input);

@@ -4,9 +4,9 @@
  * rounds would go backwards one day.
  *
  * Series per workload: joules and watts per zone (package, and dram where there is a meter for it),
- * CPU seconds, memory. Processes have none. A container that is no part of a pod is a workload of
- * its own; those of pods are in the same families where the operator wants them, since they double
- * the page. `zone` is "package" or "dram" as in Kepler; packages are told apart
+ * CPU seconds, memory. Processes have theirs on demand only. A container that is no part of a pod
+ * is a workload of its own; those of pods are in the same families where the operator wants them,
+ * since they double the page. `zone` is "package" or "dram" as in Kepler; packages are told apart
  * by `path`, so that a sum by zone is the node's. Zones are disjoint here (Kepler's core and uncore
  * lie inside its package): they may be added.
  */
@@ -29,7 +29,7 @@
 #define ARCHITECTURE "other"
 #endif
 
-static const char *const zone_names[2] = {"package", "dram"};
+const char *const agent_zone_names[2] = {"package", "dram"};
 
 static const struct kw_label *node_only(struct agent_labels *labels,
                                         const struct agent_metrics_input *input)
@@ -120,7 +120,7 @@ static void write_zones(struct kw_metrics_page *page, const struct agent_metrics
             struct agent_labels labels = {0};
             if (!snapshot->slots[slot].present)
                 continue;
-            agent_labels_put(&labels, "zone", zone_names[zone]);
+            agent_labels_put(&labels, "zone", agent_zone_names[zone]);
             agent_labels_put(&labels, "path", snapshot->slots[slot].path);
             write_zone_figure(page, agent_labels_seal(&labels, input), figure,
                               zone == 0 ? &package->cpu : &package->dram, snapshot->slot_mw[slot],
@@ -196,7 +196,7 @@ static void write_workload(struct kw_metrics_page *page, const struct agent_metr
         bool zoned = figure == WORKLOAD_JOULES || figure == WORKLOAD_WATTS;
         put_workload(&labels, row, pod_id);
         if (zoned)
-            agent_labels_put(&labels, "zone", zone_names[zone]);
+            agent_labels_put(&labels, "zone", agent_zone_names[zone]);
         const struct kw_label *items = agent_labels_seal(&labels, input);
         switch (figure) {
         case WORKLOAD_JOULES:
@@ -460,6 +460,7 @@ int agent_metrics_write(const struct agent_metrics_input *input, enum kw_metrics
                                 (enum workload_figure)figure, has_dram);
         }
         agent_metrics_any_kind(&page, input);
+        agent_metrics_processes(&page, input, has_dram);
         write_own(&page, input);
     }
     return kw_metrics_end(&page);

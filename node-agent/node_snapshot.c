@@ -33,6 +33,7 @@ void agent_snapshot_pool_free(struct agent_snapshot_pool **pool)
         owned->free = snapshot->next;
         free(snapshot->rows);
         free(snapshot->containers);
+        free(snapshot->processes);
         free(snapshot);
     }
     free(owned);
@@ -67,8 +68,16 @@ void agent_snapshot_recycle(void *value)
         agent_label_unref(&snapshot->containers[i].label);
         agent_names_unref(&snapshot->containers[i].names);
     }
+    for (size_t i = 0; i < snapshot->n_processes; i++) {
+        agent_process_text_unref(&snapshot->processes[i].text);
+        agent_label_unref(&snapshot->processes[i].owner);
+        agent_label_unref(&snapshot->processes[i].container);
+        agent_names_unref(&snapshot->processes[i].names);
+    }
     snapshot->n_rows = 0;
     snapshot->n_containers = 0;
+    snapshot->n_processes = 0;
+    snapshot->has_processes = false;
     snapshot->next = snapshot->pool->free;
     snapshot->pool->free = snapshot;
 }
@@ -144,5 +153,52 @@ int agent_snapshot_fill(struct agent_snapshot *snapshot, const struct agent_ledg
     }
     snapshot->departed_uj = agent_ledger_departed_uj(ledger);
     snapshot->departed_idle_uj = agent_ledger_departed_idle_uj(ledger);
+    return 0;
+}
+
+static struct agent_label *label_of(struct agent_label *label)
+{
+    return label != NULL ? agent_label_ref(label) : NULL;
+}
+
+int agent_snapshot_fill_processes(struct agent_snapshot *snapshot,
+                                  const struct agent_process *const *processes, size_t n,
+                                  size_t n_listed, const uint64_t drawn_uj[2])
+{
+    uint64_t unlisted_uj[2] = {0}, all_uj[2] = {0};
+    int rc = reserve((void **)&snapshot->processes, &snapshot->cap_processes,
+                     n < n_listed ? n : n_listed, sizeof(struct agent_process_row));
+
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        const struct agent_process *process = processes[i];
+        all_uj[0] += process->cpu_uj;
+        all_uj[1] += process->dram_uj;
+        if (i >= n_listed) {
+            unlisted_uj[0] += process->cpu_uj;
+            unlisted_uj[1] += process->dram_uj;
+            continue;
+        }
+        snapshot->processes[snapshot->n_processes++] = (struct agent_process_row){
+            .pid = process->pid,
+            .text = agent_process_text_ref(process->text),
+            .owner = label_of(process->owner),
+            .container = label_of(process->container),
+            .names = agent_names_ref(process->names),
+            .cpu_ns = process->cpu_ns,
+            .cpu_uj = process->cpu_uj,
+            .dram_uj = process->dram_uj,
+            .cpu_mw = process->cpu_mw,
+            .dram_mw = process->dram_mw,
+        };
+    }
+    for (unsigned zone = 0; zone < 2; zone++) {
+        snapshot->unlisted_uj[zone] = unlisted_uj[zone];
+        snapshot->ended_uj[zone] =
+            drawn_uj[zone] > all_uj[zone] ? drawn_uj[zone] - all_uj[zone] : 0;
+    }
+    snapshot->processes_seen = n;
+    snapshot->has_processes = true;
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "node-agent/label.h"
 #include "node-agent/ledger.h"
 #include "node-agent/names.h"
+#include "node-agent/processes.h"
 
 /*
  * What one sample found, immutable once published: HTTP handlers and the publisher read it while
@@ -38,6 +39,16 @@ struct agent_row {
     size_t first_container, n_containers; /**< in the snapshot's containers */
 };
 
+struct agent_process_row {
+    pid_t pid;
+    struct agent_process_text *text; /**< NULL: unknown */
+    struct agent_label *owner;       /**< NULL: the system's */
+    struct agent_label *container;   /**< NULL outside containers */
+    struct agent_names *names;       /**< of the owner; NULL unknown */
+    uint64_t cpu_ns, cpu_uj, dram_uj;
+    uint64_t cpu_mw, dram_mw;
+};
+
 /** A domain as its meter calls it. */
 struct agent_slot_name {
     bool present;
@@ -59,6 +70,13 @@ struct agent_snapshot {
     struct agent_row *rows;
     size_t n_containers, cap_containers;
     struct agent_container_row *containers;
+    bool has_processes; /**< they were looked at */
+    size_t n_processes, cap_processes;
+    struct agent_process_row *processes; /**< those listed */
+    size_t processes_seen;               /**< those not listed included */
+    uint64_t unlisted_uj[2];             /**< of those; of CPU and DRAM domains */
+    uint64_t ended_uj[2]; /**< of ended ones, and of those too short to be seen: all that workloads
+                             and the system drew, less what the others have */
     struct agent_snapshot_pool *pool;
     struct agent_snapshot *next; /**< in the pool's list */
 };
@@ -75,6 +93,13 @@ int agent_snapshot_take(struct agent_snapshot_pool *pool, struct agent_snapshot 
 /** Copies the workloads of the ledger. @return 0 or -ENOMEM (the snapshot can then only be
  * recycled). */
 int agent_snapshot_fill(struct agent_snapshot *snapshot, const struct agent_ledger *ledger);
+
+/** Copies the first `n_listed` of `n` processes, and sums up the rest. @param drawn_uj what
+ * workloads and the system drew since the epoch began, of CPU and DRAM domains. @return 0 or
+ * -ENOMEM (then it has none). */
+int agent_snapshot_fill_processes(struct agent_snapshot *snapshot,
+                                  const struct agent_process *const *processes, size_t n,
+                                  size_t n_listed, const uint64_t drawn_uj[2]);
 
 /** Gives a snapshot back to its pool, on the sampling thread; fits kw_snapshot_free_fn. */
 void agent_snapshot_recycle(void *snapshot);

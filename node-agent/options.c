@@ -128,6 +128,13 @@ static const struct kw_conf_option options[] = {
             "and\n"
             "memory of each, with the id of its pod",
             "Publishing"},
+    {"metrics-processes", "KWATT_METRICS_PROCESSES", "metricsProcesses", KW_CONF_U64,
+     AT(metrics_processes), "0", 0, 10000, NULL, "N",
+     "list the N processes that draw most in /metrics, under Kepler's names, those of no "
+     "workload,\n"
+     "too; every sample then looks at each process, which costs CPU time as nothing else here "
+     "does;\n0: none is looked at",
+     "Publishing"},
     /* the program itself */
     KW_CONFINE_ROW(struct agent_options, seccomp, "Program") KW_LOG_ROW(struct agent_options,
                                                                         log_level, "Program"){

@@ -38,6 +38,7 @@ struct agent_options {
     struct kw_redis_access redis; /**< url NULL: no Redis */
     char *listen;                 /**< "": no HTTP */
     bool metrics_containers;      /**< /metrics lists the containers of pods */
+    uint64_t metrics_processes;   /**< how many of them /metrics lists; 0: none, nor looked at */
     struct kw_http_tls_files tls;
     bool seccomp;
     unsigned log_level; /**< enum kw_log_level */

@@ -473,6 +473,9 @@ int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **re
         return rc;
     }
     fill_sample(sampler, snapshot);
+    if (conf->processes != NULL && conf->cgroups != NULL)
+        agent_process_watch_show(conf->processes, conf->cgroups, sampler->booking, sampler->ledger,
+                                 kw_now_boot_ns(), snapshot);
     snapshot->counts_requests = conf->requests != NULL;
     memcpy(snapshot->quality_windows, sampler->period.quality_windows,
            sizeof(snapshot->quality_windows));

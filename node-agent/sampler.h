@@ -11,6 +11,7 @@
 #include "node-agent/metering.h"
 #include "node-agent/node_snapshot.h"
 #include "node-agent/pod_source.h"
+#include "node-agent/process_watch.h"
 
 /*
  * Windows and samples of the node: a window flushes the accounting and reads the meter back to
@@ -25,9 +26,10 @@ struct agent_sampler_conf {
     void *accounting_self;
     struct agent_cgroups *cgroups; /**< NULL: no cgroup tree */
     bool part; /**< what is not in the tree of cgroups is not of this node, not even the system's */
-    struct agent_pod_source *pods;   /**< NULL: pods go by their uid */
-    struct agent_lookup *lookup;     /**< NULL: others go by their cgroups */
-    struct agent_requests *requests; /**< NULL: not counted */
+    struct agent_pod_source *pods;         /**< NULL: pods go by their uid */
+    struct agent_lookup *lookup;           /**< NULL: others go by their cgroups */
+    struct agent_requests *requests;       /**< NULL: not counted */
+    struct agent_process_watch *processes; /**< NULL: they are not looked at */
     struct agent_metering *metering;
     const struct agent_attribution_ops *method;
     struct agent_idle_prior prior; /**< its topology is the one above */

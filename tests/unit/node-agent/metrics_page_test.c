@@ -79,6 +79,31 @@ static void test_parts_of_the_system(void **state)
     assert_line("kwatt_system_joules_total{part=\"root\",node_name=\"node-1\"} 0.000004");
 }
 
+/** Prometheus' own linter has nothing to say. */
+static void lint(void)
+{
+    static const char promtool[] = "/usr/bin/promtool";
+    int status = 0, ends[2];
+
+    if (access(promtool, X_OK) != 0) {
+        print_message("left out: promtool is not installed\n");
+        return;
+    }
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(ends[0], 0);
+        (void)close(ends[1]);
+        (void)execl(promtool, "promtool", "check", "metrics", (char *)NULL);
+        _exit(127);
+    }
+    (void)close(ends[0]);
+    assert_int_equal(write(ends[1], page.data, page.len), (ssize_t)page.len);
+    (void)close(ends[1]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void test_joules_are_exact(void **state)
 {
     (void)state;
@@ -193,6 +218,41 @@ static void test_containers(void **state)
     assert_null(strstr(at + 1, own));
 }
 
+/* Processes have Kepler's names and labels, and only where they were looked at. */
+static void test_processes(void **state)
+{
+    static const struct agent_process machine = {
+        .pid = 42, .cpu_uj = 3000005, .dram_uj = 7, .cpu_ns = 1234567890, .cpu_mw = 750};
+    static const struct agent_process other = {.pid = 7, .cpu_uj = 5};
+    const struct agent_process *list[] = {&machine, &other};
+    const uint64_t drawn_uj[2] = {4000000, 10};
+    struct agent_names vm = {.name = (char *)"db", .uuid = (char *)"u-1", .vm = true};
+
+    (void)state;
+    write_page(KW_METRICS_TEXT, true);
+    assert_null(strstr(page.data, "process_"));
+    assert_int_equal(agent_snapshot_fill_processes(snapshot, list, 2, 1, drawn_uj), 0);
+    struct agent_process_row *row = &snapshot->processes[0];
+    assert_int_equal(agent_process_text_new("qemu \"x\"", "/usr/bin/q\xff", &row->text), 0);
+    row->owner = agent_label_ref(snapshot->rows[2].label);
+    assert_int_equal(agent_names_new(&vm, &row->names), 0);
+    write_page(KW_METRICS_TEXT, true);
+#define VM                                                                       \
+    "{pid=\"42\",comm=\"qemu \\\"x\\\"\",exe=\"/usr/bin/q\\\\xff\",type=\"vm\"," \
+    "state=\"running\",container_id=\"\",vm_id=\"u-1\",zone="
+    assert_line("kepler_process_cpu_joules_total" VM "\"package\",node_name=\"node-1\"} 3.000005");
+    assert_line("kepler_process_cpu_joules_total" VM "\"dram\",node_name=\"node-1\"} 0.000007");
+    assert_line("kepler_process_cpu_watts" VM "\"package\",node_name=\"node-1\"} 0.750");
+    assert_non_null(strstr(page.data, "\nkepler_process_cpu_seconds_total{pid=\"42\""));
+    assert_null(strstr(page.data, "pid=\"7\""));
+    assert_line("kwatt_processes_unlisted_joules{zone=\"package\",node_name=\"node-1\"} 0.000005");
+    assert_line(
+        "kwatt_processes_ended_joules_total{zone=\"package\",node_name=\"node-1\"} 0.999990");
+    assert_line("kwatt_processes_ended_joules_total{zone=\"dram\",node_name=\"node-1\"} 0.000003");
+    assert_line("kwatt_processes{node_name=\"node-1\"} 2");
+    lint();
+}
+
 static void test_before_the_first_sample(void **state)
 {
     (void)state;
@@ -202,36 +262,17 @@ static void test_before_the_first_sample(void **state)
     assert_non_null(strstr(page.data, "# EOF"));
 }
 
-/** Prometheus' own linter has nothing to say. */
 static void test_promtool(void **state)
 {
-    static const char promtool[] = "/usr/bin/promtool";
-    int status = 0, ends[2];
-
-    (void)state;
-    if (access(promtool, X_OK) != 0) {
-        print_message("left out: promtool is not installed\n");
-        return;
-    }
     struct agent_metrics_input input = {.snapshot = snapshot,
                                         .info = &kwt_snapshot_info,
                                         .topology = &topology,
                                         .containers = true};
+
+    (void)state;
     kw_buf_reset(&page);
     assert_int_equal(agent_metrics_write(&input, KW_METRICS_TEXT, &page), 0);
-    assert_int_equal(pipe(ends), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        (void)dup2(ends[0], 0);
-        (void)close(ends[1]);
-        (void)execl(promtool, "promtool", "check", "metrics", (char *)NULL);
-        _exit(127);
-    }
-    (void)close(ends[0]);
-    assert_int_equal(write(ends[1], page.data, page.len), (ssize_t)page.len);
-    (void)close(ends[1]);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(WEXITSTATUS(status), 0);
+    lint();
 }
 
 int main(void)
@@ -247,6 +288,7 @@ int main(void)
         TEST(test_promtool),
         TEST(test_names_of_others),
         TEST(test_containers),
+        TEST(test_processes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
