@@ -2,6 +2,7 @@
 #include "api/names.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,4 +54,19 @@ int kw_key_profile(char out[KW_KEY_MAX], const char *ns, const char *kind, const
         !kw_kube_name_ok(name))
         return -EINVAL;
     return snprintf(out, KW_KEY_MAX, KW_KEY_PREFIX "profile:%s/%s/%s", ns, kind, name);
+}
+
+unsigned kw_feed_shard(const char *node)
+{
+    uint64_t hash =
+        UINT64_C(0xcbf29ce484222325); /* FNV-1a, 64 bits: readers in any language agree */
+
+    for (; *node != '\0'; node++)
+        hash = (hash ^ (unsigned char)*node) * UINT64_C(0x100000001b3);
+    return (unsigned)(hash % KW_FEED_SHARDS);
+}
+
+void kw_key_feed(char out[KW_KEY_MAX], unsigned shard)
+{
+    (void)snprintf(out, KW_KEY_MAX, KW_KEY_PREFIX "feed:%u", shard);
 }

@@ -16,7 +16,13 @@
 /** Sorted set: node name, score = last publish in unix ms. */
 #define KW_KEY_NODES  KW_KEY_PREFIX "nodes"
 
-/** Fields of the node hash. */
+/** "kwatt:v1:feed:K": streams of what nodes publish, a node always in the same one. */
+#define KW_FEED_SHARDS 8
+/** Entries kept of each, as Redis takes it for MAXLEN ~: 5 s of 15000 nodes that publish every 5 s;
+ * some 20 MB in all. A reader that was away for longer reads everything again. */
+#define KW_FEED_LENGTH "2048"
+
+/** Fields of the node hash. An entry of a feed has the first two, the sample in its short form. */
 #define KW_FIELD_SAMPLE "sample" /**< api/sample.h */
 #define KW_FIELD_CURVE  "curve"  /**< api/curve.h */
 #define KW_FIELD_INFO   "info"   /**< api/node_info.h */
@@ -52,6 +58,12 @@ int kw_key_profile(char out[KW_KEY_MAX], const char *ns, const char *kind, const
 
 /** The member of KW_KEY_PROFILES in a key of kw_key_profile. */
 #define KW_KEY_PROFILE_MEMBER(key) ((key) + sizeof(KW_KEY_PREFIX "profile:") - 1)
+
+/** Which feed a node's entries are in: 0..KW_FEED_SHARDS - 1 (FNV-1a of its name, modulo). */
+unsigned kw_feed_shard(const char *node);
+
+/** "kwatt:v1:feed:K". @param shard below KW_FEED_SHARDS. */
+void kw_key_feed(char out[KW_KEY_MAX], unsigned shard);
 
 /** Default ports. */
 #define KW_PORT_EXTENDER    9890

@@ -254,6 +254,28 @@ int kw_sample_encode(const struct kw_sample *sample, char **ret, size_t *ret_len
     return kw_put_end(rc, object, JSON_COMPACT, ret, ret_len);
 }
 
+int kw_sample_encode_digest(const struct kw_sample *sample, char **ret, size_t *ret_len)
+{
+    int rc = 0;
+    json_t *object = kw_put_document(&rc);
+
+    kw_put_text(&rc, object, "node", sample->node, sizeof(sample->node) - 1);
+    kw_put_u64(&rc, object, "epoch", sample->epoch);
+    kw_put_u64(&rc, object, "seq", sample->seq);
+    kw_put_time_ms(&rc, object, "t_unix_ms", sample->t_unix_ms);
+    kw_put_u64(&rc, object, "interval_ns", sample->interval_ns);
+    kw_put(&rc, object, "packages", json_array());
+    if (sample->platform.present)
+        kw_put(&rc, object, "platform", platform_to_json(&sample->platform, &rc));
+    kw_put_u64(&rc, object, "watts_mw", sample->watts_mw);
+    kw_put_u64(&rc, object, "used_mcpu", sample->used_mcpu);
+    kw_put_u64(&rc, object, "allocatable_mcpu", sample->allocatable_mcpu);
+    kw_put_u64(&rc, object, "idle_mw", sample->idle_mw);
+    kw_put(&rc, object, "quality", kw_quality_to_json(sample->quality, &rc));
+    kw_put_text(&rc, object, "meter", sample->meter, sizeof(sample->meter) - 1);
+    return kw_put_end(rc, object, JSON_COMPACT, ret, ret_len);
+}
+
 int kw_sample_decode(const char *json, size_t len, struct kw_sample *ret, const char **ret_why)
 {
     struct kw_reader reader = {0};

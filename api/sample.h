@@ -91,6 +91,10 @@ int64_t kw_energy_error_uj(const struct kw_energy *energy);
  * number exceeds 2^63-1. */
 int kw_sample_encode(const struct kw_sample *sample, char **ret, size_t *ret_len);
 
+/** The same without what is about packages, the system and the agent itself: a valid sample of no
+ * packages, a third of the size, for feeds. */
+int kw_sample_encode_digest(const struct kw_sample *sample, char **ret, size_t *ret_len);
+
 /**
  * Total: any bytes give a value or a named error.
  * @param ret untouched on error.

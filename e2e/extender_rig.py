@@ -82,6 +82,14 @@ def curve(full_watts):
         "knots": [{"load_permille": 0, "mw": 20000}, {"load_permille": 1000, "mw": full_watts * 1000}]})
 
 
+def shard(node):
+    """The feed of a node: FNV-1a of its name, modulo 8."""
+    value = 0xcbf29ce484222325
+    for byte in node.encode():
+        value = (value ^ byte) * 0x100000001b3 % 2 ** 64
+    return value % 8
+
+
 class Answer:
     def __init__(self, status, headers, body):
         self.status = status
@@ -196,6 +204,8 @@ class Case(unittest.TestCase):
 
     def publish(self, node, used_mcpu, full_watts, **kw):
         self.seq += 1
-        self.redis.call("HSET", "kwatt:v1:node:{%s}" % node, "sample",
-                        sample(node, self.seq, used_mcpu, **kw), "curve", curve(full_watts))
-        self.redis.call("ZADD", "kwatt:v1:nodes", int(time.time() * 1000), node)
+        text = sample(node, self.seq, used_mcpu, **kw)
+        fields = ("sample", text, "curve", curve(full_watts))
+        self.redis.call("HSET", "kwatt:v1:node:{%s}" % node, *fields)
+        self.redis.call("ZADD", "kwatt:v1:nodes", json.loads(text)["t_unix_ms"], node)
+        self.redis.call("XADD", "kwatt:v1:feed:%d" % shard(node), "MAXLEN", "~", 2048, "*", *fields)

@@ -20,7 +20,7 @@ from process import Failure, build, check, die_with_parent, free_ports, need, wa
 BUILD = pathlib.Path(os.environ.get("KWATT_BUILD_DIR", build.ROOT / "build/debug")).resolve()
 SECRETS = {"redis": "s3cret-redis", "sentinel": "s3cret-sentinel", "kwatt": "s3cret-kwatt", "no-role": "s3cret-no-role"}
 NODE, MASTER = "node-of-sentinel", "mymaster"
-COMMANDS = "+ping +select +zadd +zremrangebyscore +hset +hdel +hkeys +expire +zrevrange +zcard +hmget +zrange +hlen +hgetall +hvals"
+COMMANDS = "+ping +select +zadd +zremrangebyscore +hset +hdel +hkeys +expire +zrevrange +zcard +hmget +zrange +hlen +hgetall +hvals +xadd +xrange +xrevrange"
 
 
 class Servers:

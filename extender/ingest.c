@@ -83,32 +83,64 @@ static int take_curve(const struct ext_record *record, uint64_t skipped[EXT_SKIP
     return 0;
 }
 
-int ext_ingest(const struct ext_record *record, const struct ext_node *before,
-               const struct ext_instant *now, struct kw_sample *scratch,
-               uint64_t skipped[EXT_SKIP__MAX], struct ext_node *ret)
+/** Reads the sample of a record. @return 0; -ENOMEM; -EBADMSG where it is bad, which is counted. */
+static int decode_sample(const struct ext_record *record, struct kw_sample *scratch,
+                         uint64_t skipped[EXT_SKIP__MAX])
+{
+    int rc = -EBADMSG;
+
+    if (record->sample == NULL) {
+        skipped[EXT_SKIP_MISSING]++;
+        return rc;
+    }
+    if (record->sample_len <= VALUE_MAX_BYTES)
+        rc = kw_sample_decode(record->sample, record->sample_len, scratch, NULL);
+    if (rc == 0 && record->name != NULL && strcmp(scratch->node, record->name) != 0)
+        rc = -EBADMSG;
+    if (rc == 0 || rc == -ENOMEM)
+        return rc;
+    skipped[skip_of(rc, EXT_SKIP_SAMPLE)]++;
+    return -EBADMSG;
+}
+
+int ext_ingest_named(struct ext_record *record, struct kw_sample *scratch,
+                     uint64_t skipped[EXT_SKIP__MAX])
+{
+    int rc = decode_sample(record, scratch, skipped);
+
+    if (rc < 0)
+        return rc == -EBADMSG ? -ENOENT : rc;
+    record->name = scratch->node;
+    record->score = (double)scratch->t_unix_ms;
+    return 0;
+}
+
+int ext_ingest_sample(const struct ext_record *record, const struct ext_node *before,
+                      const struct ext_instant *now, const struct kw_sample *sample,
+                      uint64_t skipped[EXT_SKIP__MAX], struct ext_node *ret)
 {
     struct ext_node node = before != NULL ? *before : (struct ext_node){0};
-    int rc = -EBADMSG;
 
     node.name = record->name;
     node.name_len = (uint32_t)strlen(record->name);
     node.score = record->score;
-    if (record->sample != NULL && record->sample_len <= VALUE_MAX_BYTES)
-        rc = kw_sample_decode(record->sample, record->sample_len, scratch, NULL);
-    if (rc == 0 && strcmp(scratch->node, record->name) != 0)
-        rc = -EBADMSG;
-    if (rc == -ENOMEM)
-        return rc;
-    if (rc == 0)
-        take_sample(scratch, before, now, &node);
-    else if (record->sample == NULL)
-        skipped[EXT_SKIP_MISSING]++;
-    else
-        skipped[skip_of(rc, EXT_SKIP_SAMPLE)]++;
-    if (rc < 0 && before == NULL)
-        return -ENOENT;
-    rc = take_curve(record, skipped, &node);
+    if (sample != NULL)
+        take_sample(sample, before, now, &node);
+    int rc = take_curve(record, skipped, &node);
     if (rc == 0)
         *ret = node;
     return rc;
+}
+
+int ext_ingest(const struct ext_record *record, const struct ext_node *before,
+               const struct ext_instant *now, struct kw_sample *scratch,
+               uint64_t skipped[EXT_SKIP__MAX], struct ext_node *ret)
+{
+    int rc = decode_sample(record, scratch, skipped);
+
+    if (rc == -ENOMEM)
+        return rc;
+    if (rc < 0 && before == NULL)
+        return -ENOENT;
+    return ext_ingest_sample(record, before, now, rc == 0 ? scratch : NULL, skipped, ret);
 }

@@ -57,3 +57,18 @@ struct ext_instant {
 int ext_ingest(const struct ext_record *record, const struct ext_node *before,
                const struct ext_instant *now, struct kw_sample *scratch,
                uint64_t skipped[EXT_SKIP__MAX], struct ext_node *ret);
+
+/**
+ * The first half of ext_ingest for a record whose node only its sample names: decodes that and sets
+ * the record's name (scratch's) and score. @return 0; -ENOENT where it is bad, which is counted;
+ * -ENOMEM.
+ */
+int ext_ingest_named(struct ext_record *record, struct kw_sample *scratch,
+                     uint64_t skipped[EXT_SKIP__MAX]);
+
+/** The second half. @param sample of the record, decoded; NULL: it is bad, and `before` is not
+ * NULL.
+ * @return 0 or -ENOMEM. */
+int ext_ingest_sample(const struct ext_record *record, const struct ext_node *before,
+                      const struct ext_instant *now, const struct kw_sample *sample,
+                      uint64_t skipped[EXT_SKIP__MAX], struct ext_node *ret);

@@ -3,15 +3,17 @@
  * Problem: 15000 nodes publish every few seconds, and a request must find the latest of each
  * without waiting.
  *
- * Approach: one round trip brings the index (names and times of publishing, newest first); a node
- * whose time is that of the last snapshot is carried over, the others are read in pipelines of a
- * few hundred, so that Redis is never blocked by one large command and a reply never grows beyond
- * some megabytes. Decoding happens here, in the background thread; a curve that did not change is
- * not decoded again.
+ * Approach: the feeds (extender/feed.h) bring what was published since the last refresh. The index
+ * of all nodes (names and times of publishing, newest first) is read where a feed may have a gap,
+ * where it speaks of a node that is not known yet, and every tenth time: nodes leave by the index,
+ * and agents that do not write feeds are heard by it. A node whose time in the index is that of the
+ * last snapshot is carried over, the others are read in pipelines of a few hundred, so that Redis
+ * is never blocked by one large command and a reply never grows beyond some megabytes. All decoding
+ * happens here, in the background thread; a curve that did not change is not decoded again.
  *
  * Invariants: a refresh either yields a whole snapshot or leaves the last one in force; a record
  * that cannot be read never hides another; the number of nodes and the size of each value are
- * bounded.
+ * bounded; where nodes neither come nor go, one copy of the last snapshot is all it takes.
  */
 #include "extender/refresh.h"
 
@@ -23,7 +25,9 @@
 #include <sys/random.h>
 
 #include "api/names.h"
+#include "common/cleanup.h"
 #include "common/num.h"
+#include "extender/feed.h"
 
 /** Several times the largest cluster that Kubernetes supports; the newest are taken. */
 #define NODES_MAX      100000
@@ -35,11 +39,16 @@
 /** Unix milliseconds as a sorted set holds them: a double, exact up to 2^53. */
 #define SCORE_MAX 9007199254740992.0
 
+/** Refreshes from one reading of the index to the next. */
+#define FOLLOWED_MAX 10
+
 struct ext_refresh {
     struct kw_redis *redis;
     uint64_t stale_after_ns;
     uint64_t seed;
     struct kw_sample *scratch;
+    struct ext_feed feed;
+    unsigned followed; /**< refreshes since the index was read */
     _Atomic bool cancelled;
 };
 
@@ -49,10 +58,12 @@ struct work {
     const struct ext_snapshot *before;
     const struct ext_instant *now;
     struct ext_refresh_result *result;
-    struct ext_node *nodes; /**< those known before in their places, then the new ones; a node that
-                               is gone leaves its place empty */
-    size_t n_new;
-    size_t n_carried; /**< of those known before, still there */
+    struct ext_snapshot *fresh; /**< a copy of the last one, made at the first change */
+    struct ext_node *added;     /**< that were not in it; their names are the index's */
+    size_t n_added;
+    bool *listed; /**< of those in it, which the index has */
+    size_t n_listed;
+    bool unknown; /**< a feed spoke of a node that is not in it */
     struct ext_record batch[BATCH];
     size_t n_batch;
     char key[KW_KEY_MAX];
@@ -101,29 +112,29 @@ void ext_refresh_cancel(struct ext_refresh *refresh)
     refresh->cancelled = true;
 }
 
-/** Where a node goes: nodes keep their order, so that what requests have learnt of it stays right.
- * @param before the node in the last snapshot, or NULL. */
-static struct ext_node *place_of(struct work *work, const struct ext_node *before)
+/** What is known of a node by now. @return NULL where nothing is. */
+static const struct ext_node *known(const struct work *work, const char *name, size_t len)
 {
-    const struct ext_snapshot *last = work->before;
-
-    if (last == NULL || before == NULL)
-        return &work->nodes[(last == NULL ? 0 : last->n) + work->n_new++];
-    work->n_carried++;
-    return &work->nodes[before - last->nodes];
+    return ext_snapshot_find(work->fresh != NULL ? work->fresh : work->before, name, len);
 }
 
-/** Closes the gaps. @return how many nodes there are. */
-static size_t close_ranks(struct work *work)
+/** Puts a node in its place: nodes keep their order, so that what requests have learnt of it stays
+ * right. @param before the node as it was known, or NULL. @return 0 or -ENOMEM. */
+static int put_node(struct work *work, const struct ext_node *before, const struct ext_node *node)
 {
-    size_t n_before = work->before == NULL ? 0 : work->before->n;
-    size_t n = 0;
+    const struct ext_snapshot *last = work->fresh != NULL ? work->fresh : work->before;
 
-    for (size_t i = 0; i < n_before + work->n_new; i++) {
-        if (work->nodes[i].name != NULL)
-            work->nodes[n++] = work->nodes[i];
+    if (before == NULL) {
+        work->added[work->n_added++] = *node;
+        return 0;
     }
-    return n;
+    size_t index = (size_t)(before - last->nodes);
+    if (work->fresh == NULL)
+        work->fresh = ext_snapshot_copy(work->before);
+    if (work->fresh == NULL)
+        return -ENOMEM;
+    ext_snapshot_set(work->fresh, index, node);
+    return 0;
 }
 
 /** Takes one record's reply: an array of sample and curve. @return 0 or -ENOMEM. */
@@ -131,8 +142,7 @@ static int take_reply(struct work *work, struct ext_record *record,
                       const struct kw_redis_reply *reply)
 {
     uint64_t *skipped = work->result->skipped;
-    const struct ext_node *before =
-        ext_snapshot_find(work->before, record->name, strlen(record->name));
+    const struct ext_node *before = known(work, record->name, strlen(record->name));
 
     if (reply->type == KW_REDIS_ARRAY && reply->n_elements == 2) {
         const struct kw_redis_reply *sample = &reply->elements[0];
@@ -151,7 +161,7 @@ static int take_reply(struct work *work, struct ext_record *record,
     struct ext_node node;
     int rc = ext_ingest(record, before, work->now, work->refresh->scratch, skipped, &node);
     if (rc == 0)
-        *place_of(work, before) = node;
+        return put_node(work, before, &node);
     return rc == -ENOENT ? 0 : rc;
 }
 
@@ -201,11 +211,15 @@ static int take_entry(struct work *work, const struct kw_redis_reply *name,
         work->result->skipped[EXT_SKIP_NAME]++;
         return 0;
     }
-    const struct ext_node *before = ext_snapshot_find(work->before, name->str, name->len);
-    if (before != NULL && before->score == value) {
-        *place_of(work, before) = *before;
-        return 0;
+    const struct ext_node *before = known(work, name->str, name->len);
+    if (before != NULL) {
+        const struct ext_snapshot *last = work->fresh != NULL ? work->fresh : work->before;
+        bool *listed = &work->listed[before - last->nodes];
+        work->n_listed += !*listed;
+        *listed = true;
     }
+    if (before != NULL && before->score == value)
+        return 0;
     work->batch[work->n_batch++] = (struct ext_record){.name = name->str, .score = value};
     return work->n_batch == BATCH ? read_batch(work, err) : 0;
 }
@@ -240,36 +254,130 @@ static int read_index(struct kw_redis *redis, struct kw_redis_replies *ret, uint
     return rc;
 }
 
-static int run(struct work *work, struct kw_err *err)
+/** Makes the snapshot where nodes came or went: those that the index has, then the new ones. */
+static int rebuild(struct work *work)
 {
-    struct kw_redis_replies index;
-    uint64_t total = 0;
-    int rc = work->refresh->cancelled ? -ECANCELED
-                                      : read_index(work->refresh->redis, &index, &total, err);
+    const struct ext_snapshot *last = work->fresh != NULL ? work->fresh : work->before;
+    size_t n_last = last == NULL ? 0 : last->n;
+    size_t n = 0;
+    kw_cleanup_free struct ext_node *nodes =
+        reallocarray(NULL, work->n_listed + work->n_added + 1, sizeof(*nodes));
 
-    if (rc < 0)
-        return rc;
-    const struct kw_redis_reply *list = &index.items[0];
-    size_t n = list->n_elements / 2;
-    if (total > NODES_MAX)
-        work->result->skipped[EXT_SKIP_LIMIT] += total - NODES_MAX;
+    if (nodes == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < n_last; i++) {
+        if (work->listed[i])
+            nodes[n++] = last->nodes[i];
+    }
+    for (size_t i = 0; i < work->n_added; i++)
+        nodes[n++] = work->added[i];
+    work->result->snapshot =
+        ext_snapshot_new(nodes, n, work->refresh->seed, work->refresh->stale_after_ns);
+    return work->result->snapshot == NULL ? -ENOMEM : 0;
+}
+
+/** Takes every entry of the index. @param n of them, name and time by turns in `list`. */
+static int take_index(struct work *work, const struct kw_redis_reply *list, size_t n,
+                      struct kw_err *err)
+{
     size_t n_before = work->before == NULL ? 0 : work->before->n;
-    work->nodes = calloc(n_before + n + 1, sizeof(*work->nodes));
-    if (work->nodes == NULL)
-        rc = -ENOMEM;
+    int rc = 0;
+
+    work->listed = calloc(n_before + 1, sizeof(*work->listed));
+    work->added = reallocarray(NULL, n + 1, sizeof(*work->added));
+    if (work->listed == NULL || work->added == NULL)
+        return -ENOMEM;
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = take_entry(work, &list->elements[2 * i], &list->elements[2 * i + 1], err);
     if (rc == 0)
         rc = read_batch(work, err);
-    bool changed = work->result->read > 0 || work->before == NULL || work->n_carried != n_before;
-    if (rc == 0 && changed) {
-        work->result->snapshot = ext_snapshot_new(
-            work->nodes, close_ranks(work), work->refresh->seed, work->refresh->stale_after_ns);
-        if (work->result->snapshot == NULL)
-            rc = -ENOMEM;
+    if (rc == 0 && (work->before == NULL || work->n_added > 0 || work->n_listed != n_before))
+        rc = rebuild(work);
+    return rc;
+}
+
+/** Reads all nodes: those that published since they were read last, by the index. */
+static int read_all(struct work *work, struct kw_err *err)
+{
+    struct ext_refresh *refresh = work->refresh;
+    struct kw_redis_replies index;
+    uint64_t total = 0;
+    /* before the index, so that nothing is published between the two and missed */
+    int rc = refresh->feed.marked ? 0 : ext_feed_mark(&refresh->feed, refresh->redis, err);
+
+    if (rc < 0)
+        return rc;
+    work->result->refused = rc == EXT_FEED_REFUSED;
+    rc = refresh->cancelled ? -ECANCELED : read_index(refresh->redis, &index, &total, err);
+    if (rc < 0)
+        return rc;
+    if (total > NODES_MAX)
+        work->result->skipped[EXT_SKIP_LIMIT] += total - NODES_MAX;
+    rc = take_index(work, &index.items[0], index.items[0].n_elements / 2, err);
+    kw_redis_replies_free(&index); /* names that were added are copied by now */
+    work->result->whole = true;
+    refresh->followed = rc == 0 ? 0 : FOLLOWED_MAX;
+    return rc;
+}
+
+/** Whether a sample is older than what is known: a full reading may have been ahead of the feed. */
+static bool is_repeated(const struct kw_sample *sample, const struct ext_node *before)
+{
+    return sample->epoch == before->epoch && sample->seq <= before->seq;
+}
+
+static int take_published(void *user, const struct ext_feed_entry *entry)
+{
+    struct work *work = user;
+    struct kw_sample *scratch = work->refresh->scratch;
+    struct ext_record record = {.sample = entry->sample,
+                                .sample_len = entry->sample_len,
+                                .curve = entry->curve,
+                                .curve_len = entry->curve_len};
+    struct ext_node node;
+    int rc = ext_ingest_named(&record, scratch, work->result->skipped);
+
+    if (rc < 0)
+        return rc == -ENOENT ? 0 : rc;
+    const struct ext_node *before = known(work, scratch->node, strlen(scratch->node));
+    if (before == NULL) {
+        work->unknown = true;
+        return 0;
     }
-    free(work->nodes);
-    kw_redis_replies_free(&index);
+    if (is_repeated(scratch, before))
+        return 0;
+    rc = ext_ingest_sample(&record, before, work->now, scratch, work->result->skipped, &node);
+    work->result->read++;
+    return rc < 0 ? rc : put_node(work, before, &node);
+}
+
+/** Follows the feeds. @return enum ext_feed_state, or -errno. */
+static int follow(struct work *work, struct kw_err *err)
+{
+    struct ext_refresh *refresh = work->refresh;
+
+    if (work->before == NULL || !refresh->feed.marked)
+        return EXT_FEED_GAP;
+    if (refresh->cancelled)
+        return -ECANCELED;
+    return ext_feed_read(&refresh->feed, refresh->redis, take_published, work, err);
+}
+
+static int run(struct work *work, struct kw_err *err)
+{
+    int rc = follow(work, err);
+
+    if (rc >= 0) {
+        bool followed = rc == EXT_FEED_FOLLOWED && !work->unknown;
+        rc = followed && ++work->refresh->followed < FOLLOWED_MAX ? 0 : read_all(work, err);
+    }
+    if (rc < 0)
+        work->refresh->feed.marked = false; /* what it gave is lost with this refresh */
+    else if (work->result->snapshot == NULL)
+        work->result->snapshot = KW_TAKE_PTR(work->fresh);
+    free(work->added);
+    free(work->listed);
+    ext_snapshot_free(&work->fresh);
     return rc;
 }
 
@@ -285,5 +393,7 @@ int ext_refresh_once(struct ext_refresh *refresh, const struct ext_snapshot *bef
         (void)kw_err_set(err, rc, "out of memory");
     if (rc == 0)
         *ret = result;
+    else
+        ext_snapshot_free(&result.snapshot);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -18,7 +19,9 @@ struct ext_refresh;
 struct ext_refresh_result {
     struct ext_snapshot *snapshot; /**< a new one, the caller's; NULL where nothing changed */
     uint64_t skipped[EXT_SKIP__MAX];
-    size_t read; /**< records read: those that were published since the last refresh */
+    size_t read;  /**< records read: those that were published since the last refresh */
+    bool whole;   /**< the index of all nodes was read, and not the feeds alone */
+    bool refused; /**< Redis does not give the feeds: the index is read each time */
 };
 
 /** Connects on the first refresh. @param stale_after_ns as for ext_snapshot_new. @return 0; -EINVAL
@@ -28,8 +31,8 @@ int ext_refresh_new(const struct kw_redis_conf *conf, uint64_t stale_after_ns,
 void ext_refresh_free(struct ext_refresh **refresh);
 
 /**
- * Reads what changed since `before` was made; the order of publishing decides, so an unchanged node
- * costs a line of the index and nothing else.
+ * Reads what was published since `before` was made: a node that was not costs nothing, but for a
+ * line of the index where that is read.
  * @param before the last snapshot made by this object, or NULL.
  * @param ret untouched on failure.
  * @return 0; -errno of Redis as kw_redis_exec; -EREMOTEIO where it answers with an error;

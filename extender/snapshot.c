@@ -218,6 +218,16 @@ const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, co
     return slot->index == 0 ? NULL : &snapshot->nodes[slot->index - 1];
 }
 
+void ext_snapshot_set(struct ext_snapshot *snapshot, size_t index, const struct ext_node *node)
+{
+    struct ext_node *place = &snapshot->nodes[index];
+    const char *name = place->name;
+
+    *place = *node;
+    place->name = name;
+    snapshot->live[index] = live_of(place, snapshot->stale_after_ns);
+}
+
 void ext_snapshot_set_in_flight(struct ext_snapshot *snapshot, size_t index, double mcpu)
 {
     struct ext_node *node = &snapshot->nodes[index];

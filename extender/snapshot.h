@@ -109,6 +109,9 @@ const struct ext_node *ext_snapshot_find(const struct ext_snapshot *snapshot, co
 void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct ext_key *keys,
                              size_t n, uint32_t *ret);
 
+/** Replaces what is known of a node, but for its name. @param snapshot not published yet. */
+void ext_snapshot_set(struct ext_snapshot *snapshot, size_t index, const struct ext_node *node);
+
 /** Sets what is in flight on a node. @param snapshot not published yet. */
 void ext_snapshot_set_in_flight(struct ext_snapshot *snapshot, size_t index, double mcpu);
 

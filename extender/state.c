@@ -40,7 +40,7 @@ struct ext_state {
         struct ext_learnt *learnt;
         int64_t learn_ns;  /**< when profiles are read next */
         bool learn_failed; /**< as it was told */
-        bool was_up, was_tried;
+        bool was_up, was_tried, was_refused;
         uint64_t skipped; /**< records left out in the last refresh */
     } reader;
 };
@@ -109,6 +109,11 @@ static void refresh_done(struct ext_state *state, struct ext_refresh_result *res
         kw_log_info(state->log, "reading nodes from Redis",
                     kw_str("redis", ext_refresh_name(state->reader.refresh)),
                     kw_u64("nodes", ext_flights_last(state->flights)->n));
+    stats->whole_refreshes += result->whole;
+    if (result->refused && !state->reader.was_refused)
+        kw_log_warn(state->log,
+                    "Redis does not give kwatt:v1:feed:*: all nodes are read each time");
+    state->reader.was_refused = result->refused;
     if (skipped > 0 && skipped != state->reader.skipped)
         kw_log_warn(state->log, "records left out; /metrics says why", kw_u64("records", skipped));
     state->reader.skipped = skipped;

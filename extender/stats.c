@@ -134,6 +134,9 @@ static void page_nodes(struct kw_metrics_page *page, const struct ext_stats *sta
     kw_metrics_family(page, "kwatt_extender_refreshes_total", KW_METRIC_COUNTER,
                       "Readings of Redis that succeeded.");
     kw_metrics_u64(page, NULL, stats->refreshes);
+    kw_metrics_family(page, "kwatt_extender_whole_refreshes_total", KW_METRIC_COUNTER,
+                      "Of them, those that read the index of all nodes, and not the feeds alone.");
+    kw_metrics_u64(page, NULL, stats->whole_refreshes);
     kw_metrics_family(page, "kwatt_extender_redis_failures_total", KW_METRIC_COUNTER,
                       "Readings of Redis that failed.");
     kw_metrics_u64(page, NULL, stats->redis_failures);

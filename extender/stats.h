@@ -41,6 +41,7 @@ struct ext_stats {
     _Atomic uint64_t profile_failures; /**< readings of them that failed */
     _Atomic uint64_t skipped[EXT_SKIP__MAX];
     _Atomic uint64_t refreshes;
+    _Atomic uint64_t whole_refreshes; /**< that read the index of all nodes */
     _Atomic uint64_t redis_failures;
     _Atomic bool redis_up;
     _Atomic bool watching;    /**< the API server tells of all pods that start */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One batch: ZADD of the node, HSET of its sample, curve and info, HSET of all workloads (in
- * groups, so that no command grows without bound), and EXPIRE on both hashes: the keys of a node
- * that died vanish after an hour. Records of idle workloads are written too: that a workload used
- * nothing is news for a reader that differences times.
+ * One batch: ZADD of the node, HSET of its sample, curve and info, XADD of the same in short to its
+ * feed, HSET of all workloads (in groups, so that no command grows without bound), and EXPIRE on
+ * all but the set: the keys of a node that died vanish after an hour. Records of idle workloads are
+ * written too: that a workload used nothing is news for a reader that differences times.
  */
 #include "node-agent/batch.h"
 
@@ -73,6 +73,7 @@ static int queue_node(struct kw_redis *redis, const struct agent_batch_keys *key
     kw_cleanup_free char *sample = NULL;
     kw_cleanup_free char *curve = NULL;
     kw_cleanup_free char *info_json = NULL;
+    kw_cleanup_free char *digest = NULL;
     size_t unused_len = 0;
     char score[32], forgotten[32];
     int rc = kw_sample_encode(&snapshot->sample, &sample, &unused_len);
@@ -81,6 +82,8 @@ static int queue_node(struct kw_redis *redis, const struct agent_batch_keys *key
         rc = kw_curve_encode(&snapshot->curve, &curve, &unused_len);
     if (rc == 0)
         rc = kw_node_info_encode(info, &info_json, &unused_len);
+    if (rc == 0)
+        rc = kw_sample_encode_digest(&snapshot->sample, &digest, &unused_len);
     if (rc < 0)
         return rc;
     (void)snprintf(score, sizeof(score), "%lld", (long long)snapshot->sample.t_unix_ms);
@@ -94,6 +97,11 @@ static int queue_node(struct kw_redis *redis, const struct agent_batch_keys *key
                                   KW_FIELD_CURVE, curve, KW_FIELD_INFO, info_json, NULL);
     if (rc == 0)
         rc = kw_redis_queue_texts(redis, "EXPIRE", keys->node, EXPIRE_S, NULL);
+    if (rc == 0)
+        rc = kw_redis_queue_texts(redis, "XADD", keys->feed, "MAXLEN", "~", KW_FEED_LENGTH, "*",
+                                  KW_FIELD_SAMPLE, digest, KW_FIELD_CURVE, curve, NULL);
+    if (rc == 0)
+        rc = kw_redis_queue_texts(redis, "EXPIRE", keys->feed, EXPIRE_S, NULL);
     return rc;
 }
 

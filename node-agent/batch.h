@@ -27,6 +27,7 @@ bool agent_batch_ids_have(const struct agent_batch_ids *ids, const char *id);
 struct agent_batch_keys {
     char node[KW_KEY_MAX];
     char pods[KW_KEY_MAX];
+    char feed[KW_KEY_MAX];
 };
 
 /**

@@ -193,6 +193,7 @@ int agent_publisher_start(const struct agent_publisher_conf *conf, struct agent_
         rc = kw_err_set(err, -EINVAL, "node name \"%s\" cannot be part of a Redis key",
                         conf->info->node);
     if (rc == 0) {
+        kw_key_feed(publisher->keys.feed, kw_feed_shard(conf->info->node));
         rc = -pthread_create(&publisher->thread, NULL, run, publisher);
         if (rc < 0)
             (void)kw_err_set(err, rc, "redis: no thread: %s", kw_errno_text(rc));

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/names.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "node-agent/publisher.h"
@@ -109,6 +110,10 @@ static void test_what_is_written(void **state)
     assert_int_equal(ask("HLEN", POD_KEY, NULL), 3);
     assert_int_equal(ask("ZSCORE", "kwatt:v1:nodes", "node-1"), 13); /* digits of the time */
     assert_in_range(ask("TTL", NODE_KEY, NULL), 3500, 3600);
+    char feed[KW_KEY_MAX];
+    kw_key_feed(feed, kw_feed_shard("node-1"));
+    assert_int_equal(ask("XLEN", feed, NULL), 1);
+    assert_in_range(ask("TTL", feed, NULL), 3500, 3600);
     assert_in_range(ask("TTL", POD_KEY, NULL), 3500, 3600);
 }
 

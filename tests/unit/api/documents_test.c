@@ -91,6 +91,32 @@ static void test_more_packages_than_the_limit_are_refused(void **state)
     assert_string_equal(why, "packages");
 }
 
+/* A digest is a sample, with all that is about the node as a whole. */
+static void test_digests(void **state)
+{
+    (void)state;
+    uint64_t seed = 5;
+
+    for (unsigned i = 0; i < 50; i++) {
+        struct kw_sample sample = kwt_sample(&seed);
+        struct kw_sample back;
+        char *text = NULL;
+        size_t len;
+        assert_int_equal(kw_sample_encode_digest(&sample, &text, &len), 0);
+        assert_int_equal(kw_sample_decode(text, len, &back, NULL), 0);
+        free(text);
+        assert_string_equal(back.node, sample.node);
+        assert_true(back.epoch == sample.epoch && back.seq == sample.seq);
+        assert_true(back.t_unix_ms == sample.t_unix_ms && back.interval_ns == sample.interval_ns);
+        assert_true(back.watts_mw == sample.watts_mw && back.used_mcpu == sample.used_mcpu);
+        assert_true(back.allocatable_mcpu == sample.allocatable_mcpu);
+        assert_true(back.idle_mw == sample.idle_mw && back.quality == sample.quality);
+        assert_true(back.platform.present == sample.platform.present);
+        assert_true(!sample.platform.present || back.platform.mw == sample.platform.mw);
+        assert_int_equal(back.n_packages, 0);
+    }
+}
+
 /* Longest text that a codec takes. */
 #define TEXT_MAX 4095
 
@@ -285,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_sample_defaults),
         cmocka_unit_test(test_bad_samples_are_named),
         cmocka_unit_test(test_more_packages_than_the_limit_are_refused),
+        cmocka_unit_test(test_digests),
         cmocka_unit_test(test_encoders_refuse_what_decoders_would),
         cmocka_unit_test(test_totals_add_up_and_saturate),
         cmocka_unit_test(test_containers_are_sorted_and_unique),

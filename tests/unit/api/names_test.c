@@ -61,12 +61,28 @@ static void test_profiles(void **state)
     assert_string_equal(KW_KEY_PROFILE_MEMBER(key), "orchard/Deployment/press");
 }
 
+static void test_feeds(void **state)
+{
+    (void)state;
+    char key[KW_KEY_MAX];
+
+    /* computed apart, in Python */
+    assert_int_equal(kw_feed_shard("a"), 4);
+    assert_int_equal(kw_feed_shard("b"), 5);
+    assert_int_equal(kw_feed_shard("c"), 2);
+    assert_int_equal(kw_feed_shard("node-1"), 3);
+    assert_int_equal(kw_feed_shard("ip-10-0-0-1.eu-central-1.compute.internal"), 4);
+    kw_key_feed(key, KW_FEED_SHARDS - 1);
+    assert_string_equal(key, "kwatt:v1:feed:7");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_share_a_slot),
         cmocka_unit_test(test_bad_names_are_refused),
         cmocka_unit_test(test_profiles),
+        cmocka_unit_test(test_feeds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
