@@ -11,9 +11,10 @@
  * is never blocked by one large command and a reply never grows beyond some megabytes. All decoding
  * happens here, in the background thread; a curve that did not change is not decoded again.
  *
- * Invariants: a refresh either yields a whole snapshot or leaves the last one in force; a record
- * that cannot be read never hides another; the number of nodes and the size of each value are
- * bounded; where nodes neither come nor go, one copy of the last snapshot is all it takes.
+ * Invariants: a refresh either yields a whole snapshot or leaves the last one in force; what is
+ * known of a node is kept until it is stale, whatever becomes of Redis; a record that cannot be
+ * read never hides another; the number of nodes and the size of each value are bounded; where nodes
+ * neither come nor go, one copy of the last snapshot is all it takes.
  */
 #include "extender/refresh.h"
 
@@ -62,7 +63,6 @@ struct work {
     struct ext_node *added;     /**< that were not in it; their names are the index's */
     size_t n_added;
     bool *listed; /**< of those in it, which the index has */
-    size_t n_listed;
     bool unknown; /**< a feed spoke of a node that is not in it */
     struct ext_record batch[BATCH];
     size_t n_batch;
@@ -214,9 +214,7 @@ static int take_entry(struct work *work, const struct kw_redis_reply *name,
     const struct ext_node *before = known(work, name->str, name->len);
     if (before != NULL) {
         const struct ext_snapshot *last = work->fresh != NULL ? work->fresh : work->before;
-        bool *listed = &work->listed[before - last->nodes];
-        work->n_listed += !*listed;
-        *listed = true;
+        work->listed[before - last->nodes] = true;
     }
     if (before != NULL && before->score == value)
         return 0;
@@ -254,19 +252,36 @@ static int read_index(struct kw_redis *redis, struct kw_redis_replies *ret, uint
     return rc;
 }
 
-/** Makes the snapshot where nodes came or went: those that the index has, then the new ones. */
+/** Whether a node stays: the index has it, or what is known of it is still good. A Redis that comes
+ * back empty, or a replica that takes over, hears of each node only when that publishes. */
+static bool stays(const struct work *work, const struct ext_snapshot *last, size_t index)
+{
+    const struct ext_node *node = &last->nodes[index];
+
+    return work->listed[index] || !ext_is_stale(node->fresh_ns, node->interval_ns,
+                                                work->now->now_ns, last->stale_after_ns);
+}
+
+/** Makes the snapshot where nodes come or go: those that stay, then the new ones. Else does
+ * nothing. */
 static int rebuild(struct work *work)
 {
     const struct ext_snapshot *last = work->fresh != NULL ? work->fresh : work->before;
     size_t n_last = last == NULL ? 0 : last->n;
+    size_t n_staying = 0;
     size_t n = 0;
+
+    for (size_t i = 0; i < n_last; i++)
+        n_staying += stays(work, last, i);
+    if (last != NULL && n_staying == n_last && work->n_added == 0)
+        return 0;
     kw_cleanup_free struct ext_node *nodes =
-        reallocarray(NULL, work->n_listed + work->n_added + 1, sizeof(*nodes));
+        reallocarray(NULL, n_staying + work->n_added + 1, sizeof(*nodes));
 
     if (nodes == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < n_last; i++) {
-        if (work->listed[i])
+        if (stays(work, last, i))
             nodes[n++] = last->nodes[i];
     }
     for (size_t i = 0; i < work->n_added; i++)
@@ -291,9 +306,7 @@ static int take_index(struct work *work, const struct kw_redis_reply *list, size
         rc = take_entry(work, &list->elements[2 * i], &list->elements[2 * i + 1], err);
     if (rc == 0)
         rc = read_batch(work, err);
-    if (rc == 0 && (work->before == NULL || work->n_added > 0 || work->n_listed != n_before))
-        rc = rebuild(work);
-    return rc;
+    return rc == 0 ? rebuild(work) : rc;
 }
 
 /** Reads all nodes: those that published since they were read last, by the index. */

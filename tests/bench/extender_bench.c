@@ -447,7 +447,7 @@ int main(int argc, char **argv)
     keepalive_connect(&clients[0], p.port);
     wait_for_nodes(&clients[0], 0);
     print_rss(0, rss_mib(p.extender));
-    if (fleet_publish(redis, NODES, &err) < 0)
+    if (fleet_publish(redis, 0, NODES, 1, &err) < 0)
         kwt_die(err.text);
     wait_for_nodes(&clients[0], NODES);
     print_rss(NODES, rss_mib(p.extender));

@@ -36,14 +36,14 @@ static void make_curve(struct kw_curve *curve, unsigned i)
 
 static int queue_node(struct kw_redis *redis, struct kw_sample *sample, unsigned i)
 {
-    kw_cleanup_free char *sample_text = NULL, *curve_text = NULL;
-    char key[KW_KEY_MAX], name[FLEET_NAME_MAX], score[32];
+    kw_cleanup_free char *sample_text = NULL, *curve_text = NULL, *digest = NULL;
+    char key[KW_KEY_MAX], feed[KW_KEY_MAX], name[FLEET_NAME_MAX], score[32];
     struct kw_curve curve;
     size_t len;
 
     fleet_node_name(name, i);
     memcpy(sample->node, name, sizeof(name));
-    sample->used_mcpu = (uint64_t)i * 7919 % CAPACITY_MCPU;
+    sample->used_mcpu = ((uint64_t)i * 7919 + sample->seq * 10) % CAPACITY_MCPU;
     make_curve(&curve, i);
     (void)snprintf(score, sizeof(score), "%lld", (long long)sample->t_unix_ms);
     int rc = kw_key_node(key, name);
@@ -52,29 +52,37 @@ static int queue_node(struct kw_redis *redis, struct kw_sample *sample, unsigned
     if (rc >= 0)
         rc = kw_curve_encode(&curve, &curve_text, &len);
     if (rc >= 0)
+        rc = kw_sample_encode_digest(sample, &digest, &len);
+    if (rc >= 0)
         rc = kw_redis_queue_texts(redis, "HSET", key, KW_FIELD_SAMPLE, sample_text, KW_FIELD_CURVE,
                                   curve_text, (char *)NULL);
     if (rc >= 0)
         rc = kw_redis_queue_texts(redis, "ZADD", KW_KEY_NODES, score, name, (char *)NULL);
+    kw_key_feed(feed, kw_feed_shard(name));
+    if (rc >= 0)
+        rc =
+            kw_redis_queue_texts(redis, "XADD", feed, "MAXLEN", "~", KW_FEED_LENGTH, "*",
+                                 KW_FIELD_SAMPLE, digest, KW_FIELD_CURVE, curve_text, (char *)NULL);
     return rc;
 }
 
-int fleet_publish(struct kw_redis *redis, unsigned n, struct kw_err *err)
+int fleet_publish(struct kw_redis *redis, unsigned from, unsigned to, uint64_t seq,
+                  struct kw_err *err)
 {
     static struct kw_sample sample;
 
     sample = (struct kw_sample){.epoch = 1,
-                                .seq = 1,
-                                .interval_ns = 1000000000,
+                                .seq = seq,
+                                .interval_ns = 5000000000,
                                 .t_unix_ms = kw_now_unix_ms(),
                                 .n_packages = 2};
     sample.packages[1].package = 1;
     memcpy(sample.meter, "model", sizeof("model"));
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = from; i < to; i++) {
         int rc = queue_node(redis, &sample, i);
         if (rc < 0)
             return kw_err_set(err, rc, "node %u cannot be written", i);
-        if (i % PIPELINE != PIPELINE - 1 && i != n - 1)
+        if ((i - from) % PIPELINE != PIPELINE - 1 && i != to - 1)
             continue;
         rc = kw_redis_exec(redis, NULL, err);
         if (rc < 0)

@@ -17,6 +17,7 @@
 /** Name of the i-th node: 44 bytes, as cloud providers name them. */
 void fleet_node_name(char out[FLEET_NAME_MAX], unsigned i);
 
-/** Writes a sample and a curve of each of the first n nodes. @return 0; -ENOMEM; what kw_redis_exec
- * returned. */
-int fleet_publish(struct kw_redis *redis, unsigned n, struct kw_err *err);
+/** Writes what the agents of the nodes [from, to) publish: sample and curve, in place and in the
+ * feeds. @param seq of the sample. @return 0; -ENOMEM; what kw_redis_exec returned. */
+int fleet_publish(struct kw_redis *redis, unsigned from, unsigned to, uint64_t seq,
+                  struct kw_err *err);

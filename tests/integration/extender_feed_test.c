@@ -21,6 +21,7 @@ static struct kw_redis *redis;
 static struct ext_refresh *refresh;
 static struct ext_snapshot *last;
 static struct ext_refresh_result result;
+static int64_t later_ns; /* how far the reader's clock is ahead of this machine's */
 
 static int setup(void **state)
 {
@@ -30,6 +31,7 @@ static int setup(void **state)
     kwt_redis_start(&server, NULL);
     const struct kw_redis_conf conf = {.access.url = server.socket_url};
     redis = kwt_redis_client(&conf);
+    later_ns = 0;
     return ext_refresh_new(&conf, STALE_NS, &refresh, NULL);
 }
 
@@ -91,7 +93,8 @@ static void publish(const char *node, uint64_t epoch, uint64_t seq, uint64_t mcp
 /** One reading. @return whether it was of the index. */
 static bool read_nodes(void)
 {
-    const struct ext_instant now = {.now_ns = (int64_t)kw_now_ns(), .unix_ms = kw_now_unix_ms()};
+    const struct ext_instant now = {.now_ns = (int64_t)kw_now_ns() + later_ns,
+                                    .unix_ms = kw_now_unix_ms()};
     struct kw_err err = {0};
     int rc = -1;
 
@@ -177,11 +180,16 @@ static void test_nodes_come_and_go(void **state)
     (void)kw_redis_queue_texts(redis, "ZREM", KW_KEY_NODES, "a", NULL);
     run_queue();
     read_index();
+    assert_int_equal(used("a"), 100); /* what is known of it is still good */
+    later_ns = (int64_t)STALE_NS + 1000000000;
+    publish("c", 1, 2, 310, t + 500, true);
+    read_index();
     assert_int_equal(used("a"), -1);
+    assert_int_equal(used("b"), 200); /* stale, but Redis has it */
     assert_int_equal(last->n, 2);
     assert_true(b_at == 0 || ext_snapshot_find(last, "b", 1) == &last->nodes[b_at - 1]);
     /* one whose agent writes no feed is heard by the index */
-    publish("c", 1, 2, 333, t + 1000, false);
+    publish("c", 1, 3, 333, t + 1000, false);
     read_index();
     assert_int_equal(used("c"), 333);
 }
@@ -238,6 +246,9 @@ static void test_gaps(void **state)
     publish("b", 2, 1, 900, t + 4, true);
     assert_true(read_nodes());
     assert_int_equal(used("b"), 900);
+    assert_int_equal(used("a"), 130); /* until it is stale */
+    later_ns = (int64_t)STALE_NS + 1000000000;
+    read_index();
     assert_int_equal(used("a"), -1);
     assert_int_equal(last->n, 1);
 }

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A million requests to kwatt-extender while 15000 agents publish and things break; and what the publishing alone costs.
+
+usage: scripts/bench extender_soak [--quick]        two minutes; with --quick a tenth of the requests
+
+All is real: a redis-server, the extender, and the fleet of fleet.c, each node of which publishes every 5 s. First nobody asks: the
+extender's CPU is that of following the feeds. Then it is asked for 500 of the names over and over on two connections, and meanwhile
+Redis is killed and comes back empty, twice; clients stall in the middle of a head and of a body; others send rubbish and vanish.
+Resident memory is read once all buffers have their size, and at the end.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT / "e2e")]
+from process import check, die_with_parent, free_ports, need, wait_for  # noqa: E402  (its folder was put on the path just now)
+
+BUILD = pathlib.Path(os.environ.get("KWATT_BUILD_DIR", ROOT / "build/release")).resolve()
+QUICK = os.environ.get("KWATT_BENCH_QUICK") == "1"
+NODES, NAMES = int(os.environ.get("KWATT_BENCH_NODES", "15000")), 500
+CALLS = int(os.environ.get("KWATT_BENCH_CALLS", "50000" if QUICK else "500000"))    # of each connection
+CONNECTIONS = 2
+WATCHED_SECONDS = 10 if QUICK else 30
+FOREVER = 100000
+# a body and an answer kept for a connection, and the allocator's own
+GROWTH_MIB = 1.0
+
+
+def tell(name: str, value: float, unit: str, **more) -> None:
+    print(json.dumps({"name": f"extender_soak.{name}", "value": round(value, 3), "unit": unit, "better": "lower", **more}), flush=True)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process so far; clock_getcpuclockid() makes the same of its id."""
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def anonymous_mib(pid: int) -> float:
+    """Resident memory but for files (the kernel drops pages of libraries when it likes); the least of some readings: a refresh has two
+    snapshots for a moment."""
+    def reading() -> int:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("RssAnon:")).split()[1])
+    readings = []
+    for _ in range(30):
+        readings.append(reading())
+        time.sleep(0.1)
+    return min(readings) / 1024
+
+
+class Soak:
+    def __init__(self, folder: pathlib.Path):
+        self.folder, self.port = folder, free_ports(1)[0]
+        self.url = f"unix://{folder}/redis.sock"
+        self.running: dict[str, subprocess.Popen] = {}
+
+    def spawn(self, name: str, *command: object) -> subprocess.Popen:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                                  preexec_fn=die_with_parent)
+        return self.running[name]
+
+    def end(self, name: str) -> None:
+        if name in self.running:
+            process = self.running.pop(name)
+            process.kill()
+            process.wait()
+
+    def start_redis(self) -> None:
+        self.spawn("redis", need("redis-server", "redis-server"), "--port", 0, "--unixsocket", self.folder / "redis.sock", "--save", "",
+                   "--dir", self.folder)
+
+    def publish(self) -> None:
+        self.end("fleet")
+        self.spawn("fleet", BUILD / "tests/bench/fleet_fill", self.url, NODES, FOREVER)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def metric(self, name: str) -> float:
+        with self.connect() as sock:
+            sock.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            page = sock.makefile("rb").read().decode()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in page.splitlines() if line.startswith(f"{name} "))
+
+    def start(self) -> None:
+        self.start_redis()
+        wait_for("redis", (self.folder / "redis.sock").exists)
+        self.extender = self.spawn("extender", BUILD / "extender/kwatt-extender", "--listen", f"127.0.0.1:{self.port}", "--redis", self.url,
+                                   "--log-level", "warn")
+        self.publish()
+        wait_for("the extender to know the fleet", self.knows)
+
+    def knows(self) -> bool:
+        with contextlib.suppress(OSError):
+            return (self.metric("kwatt_extender_redis_up") == 1 and self.metric("kwatt_extender_nodes") == NODES and
+                    self.metric("kwatt_extender_nodes_stale") == 0)
+        return False
+
+    def measure_publishing(self) -> None:
+        pids = [self.running[name].pid for name in ("extender", "redis")]
+        time.sleep(2)
+        before, begin = [cpu_s(pid) for pid in pids], time.monotonic()
+        time.sleep(WATCHED_SECONDS)
+        seconds = time.monotonic() - begin
+        mine, theirs = [100 * (cpu_s(pid) - was) / seconds for pid, was in zip(pids, before)]
+        tell(f"cpu_of_{NODES}_nodes_every_5_s", mine, "% of a core", reference={"name": "redis-server", "value": round(theirs, 3)},
+             ratio=round(mine / theirs, 3))
+
+    def stall(self) -> list[socket.socket]:
+        """Clients that stop where it hurts, and some that are gone at once."""
+        stalled = []
+        for text in (b"POST /filter HT", b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{",
+                     b"POST /prioritize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n"):
+            stalled.append(self.connect())
+            stalled[-1].sendall(text)
+            with self.connect() as gone:
+                gone.sendall(text + b"\0\xff" * 500)
+        return stalled
+
+    def break_things(self, asking: list[subprocess.Popen]) -> None:
+        for _ in range(2):
+            stalled = self.stall()
+            self.end("redis")
+            wait_for("the outage to be seen", lambda: self.metric("kwatt_extender_redis_up") == 0)
+            self.start_redis()
+            wait_for("the fleet to be known again", self.knows)
+            for sock in stalled:
+                sock.close()
+        check(all(each.poll() in (None, 0) for each in asking), "a client ended early")
+
+    def ask(self) -> None:
+        def client(calls: int) -> subprocess.Popen:
+            return subprocess.Popen([BUILD / "tests/bench/asker", *map(str, (self.port, calls, NAMES, NODES))], preexec_fn=die_with_parent)
+        warm = [client(2000) for _ in range(CONNECTIONS)]
+        check(all(each.wait() == 0 for each in warm), "a request was lost")
+        self.break_things([])   # what an outage takes once
+        before = anonymous_mib(self.extender.pid)
+        cpu = cpu_s(self.extender.pid)
+        asking = [client(CALLS) for _ in range(CONNECTIONS)]
+        self.break_things(asking)
+        lost = sum(each.wait() != 0 for each in asking)
+        tell("clients_that_lost_a_request", lost, f"of {CONNECTIONS}, {CALLS} requests each", bound=0, bound_on="value")
+        tell("cpu_per_request", (cpu_s(self.extender.pid) - cpu) / CALLS / CONNECTIONS * 1e6, "us, with all that runs beside")
+        after = anonymous_mib(self.extender.pid)
+        tell("memory", after, "MiB, without libraries")
+        tell("memory_growth", after - before, f"MiB over {CALLS * CONNECTIONS} requests", bound=GROWTH_MIB, bound_on="value")
+
+
+def main() -> int:
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="kwatt-soak-"))
+    soak = Soak(folder)
+    try:
+        soak.start()
+        soak.measure_publishing()
+        soak.ask()
+    finally:
+        for name in list(soak.running):
+            soak.end(name)
+        shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
