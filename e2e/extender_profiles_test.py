@@ -118,7 +118,7 @@ class Profiles(extender_rig.Case):
 
     def test_forbidden(self):
         """A Redis whose rules are older than profiles."""
-        self.redis.call("ACL", "SETUSER", "default", "resetkeys", "~kwatt:v1:nodes", "~kwatt:v1:node:*")
+        self.redis.call("ACL", "SETUSER", "default", "resetkeys", "~kwatt:v1:nodes", "~kwatt:v1:node:*", "~kwatt:v1:feed:*")
         wait_for("it is told", lambda: "profiles of workloads cannot be read" in self.extender.log())
         self.publish("barn-c", 1000, 60)
         wait_for("nodes go on", lambda: self.extender.metric("kwatt_extender_nodes") == 3)
