@@ -68,7 +68,7 @@ class Rig:
         wait_for("none in flight", lambda: self.publish(**used_mcpu) or self.extender.metric("kwatt_extender_pods_in_flight") == 0)
 
     def scores(self) -> list[int]:
-        """Of a pod of one core: the fuller of two equal nodes wins by a level, one that it would overload does not."""
+        """Of a pod of one core: of two equal nodes the fuller wins, by a level for a twentieth of fill; one that it would overload does not."""
         return self.extender.scores("full", "free")
 
     def until(self, scores: list[int]) -> None:
@@ -82,19 +82,19 @@ class Rig:
 
 def placed_pods_count(rig: Rig) -> None:
     rig.publish(full=3000, free=1000)
-    rig.until([5, 4])
+    rig.until([10, 5])
     path = rig.pod("one", "4")
-    check(rig.scores() == [5, 4], "a pod that is nowhere counts")
+    check(rig.scores() == [10, 5], "a pod that is nowhere counts")
     rig.bind(path, "free")      # 5 of 8 cores there by now, of which 4 are not measured
     rig.in_flight(1)
-    rig.until([4, 5])
+    rig.until([5, 10])
     rig.server.request("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, "application/merge-patch+json")    # told again
     rig.phase(path, "Running")
     rig.measured(full=3000, free=5000)
-    rig.until([4, 5])           # and now it is measured
+    rig.until([5, 10])           # and now it is measured
     rig.delete(path)
     rig.publish(full=3000, free=1000)
-    rig.until([5, 4])
+    rig.until([10, 5])
     print("ok a pod counts from its binding until it is measured")
 
 
@@ -107,7 +107,7 @@ def pods_that_never_start(rig: Rig) -> None:
     rig.phase(failed, "Failed")
     # they left the watch, and may have run for all it says: the next samples settle it
     rig.measured(full=3000, free=1000)
-    rig.until([5, 4])
+    rig.until([10, 5])
     rig.delete(failed)
     print("ok pods that never start are forgotten")
 
@@ -119,7 +119,7 @@ def two_replicas_agree(rig: Rig) -> None:
         rig.bind(path, "free")
     rig.in_flight(20)
     rig.in_flight(20, other)
-    rig.until([5, 5])       # three cores here and three there
+    rig.until([10, 10])       # three cores here and three there
     wait_for("the same scores", lambda: other.scores("full", "free") == rig.scores())
     check(other.stop() == 0, other.log())
     for path in paths:
@@ -137,11 +137,11 @@ def api_server_goes(rig: Rig) -> None:
     check("pods that start are not seen" in rig.extender.log(), rig.extender.log())
     # ten seconds later what was in flight is taken to be in the samples
     rig.measured(full=3000, free=1000)
-    rig.until([5, 4])
+    rig.until([10, 5])
     rig.server.start()
     wait_for("it is watching again", lambda: rig.extender.metric("kwatt_extender_watching_pods") == 1, 120)
     rig.in_flight(1)
-    rig.until([4, 5])       # it waits still
+    rig.until([5, 10])       # it waits still
     rig.delete(path)
     print("ok the API server may go and come")
 

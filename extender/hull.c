@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hull is Andrew's monotone chain over at most eleven knots, once per changed curve. Its knots
- * are the efficient fill levels of the machine. Evaluation adds slope x overlap over the segments
- * that the pod's work spans: at most ten steps, usually one, no division and no difference of two
- * large numbers, so that equal machines give bit-identical prices.
+ * are the efficient fill levels of the machine. Between two of them all loads have one slope, so
+ * that nothing says which of two equal nodes to fill, while the curve lies above: two nodes at the
+ * middle draw more than one at the knot and one that is idle. So a part of the curve's own slope is
+ * mixed in: where a node has climbed the curve's bulge, filling it on is cheaper than beginning
+ * another, and where hull and curve are one (a steep top) nothing changes. The part is small, so
+ * that no node is filled beyond a knot whose next slope is a third dearer.
+ *
+ * A node that may sleep has its sleep watts at load 0; waking jumps to the curve at once, and that
+ * jump is in the first segment's slope.
+ *
+ * Evaluation adds slope x overlap over the segments that the pod's work spans: at most ten steps,
+ * usually one, no division and no difference of two large numbers, so that equal machines give
+ * bit-identical prices.
  */
 #include "extender/hull.h"
 
 #include <math.h>
+#include <string.h>
 
 /** Whether knot b lies on or above the line from a to c, so that the lower hull leaves it out. */
 static bool is_above(const struct kw_curve_knot *a, const struct kw_curve_knot *b,
@@ -19,23 +30,38 @@ static bool is_above(const struct kw_curve_knot *a, const struct kw_curve_knot *
     return left >= right;
 }
 
-void ext_hull_build(const struct kw_curve *curve, struct ext_hull *ret)
+/** Slope from one knot to another, in milliwatts for each thousandth of load. */
+static double slope(const struct kw_curve_knot *from, const struct kw_curve_knot *to)
 {
-    const struct kw_curve_knot *chain[KW_CURVE_KNOTS];
-    double mcpu_per_permille = (double)curve->capacity_mcpu / 1000.0;
-    uint32_t n = 0;
+    return ((double)to->mw - (double)from->mw) / (double)(to->load_permille - from->load_permille);
+}
 
+void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pricing,
+                    struct ext_hull *ret)
+{
+    struct kw_curve_knot knots[KW_CURVE_KNOTS];
+    uint32_t chain[KW_CURVE_KNOTS];
+    double work = pricing == NULL || pricing->work_per_mcpu <= 0 ? 1 : pricing->work_per_mcpu;
+    double mcpu_per_permille = (double)curve->capacity_mcpu * work / 1000.0;
+    uint32_t n = 0, at = 1;
+
+    memcpy(knots, curve->knots, sizeof(knots));
+    if (pricing != NULL && pricing->sleepable && pricing->sleep_mw < knots[0].mw)
+        knots[0].mw = pricing->sleep_mw;
     for (uint32_t i = 0; i < curve->n; i++) {
-        while (n >= 2 && is_above(chain[n - 2], chain[n - 1], &curve->knots[i]))
+        while (n >= 2 && is_above(&knots[chain[n - 2]], &knots[chain[n - 1]], &knots[i]))
             n--;
-        chain[n++] = &curve->knots[i];
+        chain[n++] = i;
     }
-    *ret = (struct ext_hull){.n = n - 1};
-    for (uint32_t i = 1; i < n; i++) {
-        double width = (double)(chain[i]->load_permille - chain[i - 1]->load_permille);
-        double rise = (double)chain[i]->mw - (double)chain[i - 1]->mw;
-        ret->end_mcpu[i - 1] = (double)chain[i]->load_permille * mcpu_per_permille;
-        ret->mw_per_mcpu[i - 1] = rise / (width * mcpu_per_permille);
+    *ret = (struct ext_hull){0};
+    for (uint32_t i = 1; i < curve->n; i++) {
+        double own = slope(&knots[i - 1], &knots[i]);
+        double hull = slope(&knots[chain[at - 1]], &knots[chain[at]]);
+        double price = (hull + EXT_LEAN * (own - hull)) / mcpu_per_permille;
+        ret->n += i == 1 || price != ret->mw_per_mcpu[ret->n - 1]; /* equal ones are one */
+        ret->end_mcpu[ret->n - 1] = (double)knots[i].load_permille * mcpu_per_permille;
+        ret->mw_per_mcpu[ret->n - 1] = price;
+        at += chain[at] == i;
     }
 }
 
@@ -71,9 +97,36 @@ struct ext_place ext_place_of(const struct ext_hull *hull, double used_mcpu, dou
         .mw_per_mcpu = hull->mw_per_mcpu[i],
         .next_room_mcpu = next < last ? hull->end_mcpu[next] - used_mcpu : (double)INFINITY,
         .next_mw_per_mcpu = hull->mw_per_mcpu[next],
-        .fill = used_mcpu / capacity_mcpu,
         .used_mcpu = used_mcpu,
-        .capacity_mcpu = capacity_mcpu,
         .hull = hull,
+        .fill = (float)(used_mcpu / capacity_mcpu),
+        .capacity_mcpu = (float)capacity_mcpu,
+        .price_permille = 1000,
+        .risk_permille = 1000,
     };
+}
+
+static uint16_t permille(double factor)
+{
+    if (!(factor > 0))
+        return 1000;
+    return (uint16_t)(fmin(fmax(factor, EXT_FACTOR_MIN), EXT_FACTOR_MAX) * 1000 + 0.5);
+}
+
+void ext_place_price(struct ext_place *place, const struct ext_pricing *pricing)
+{
+    place->wake_uj = pricing->asleep ? (float)pricing->wake_uj : 0;
+    place->price_permille = permille(pricing->energy_price);
+    place->risk_permille = permille(pricing->risk);
+}
+
+double ext_risk(double room_mw, double z_sigma_mw, double band_mw)
+{
+    double left_mw = room_mw - z_sigma_mw;
+
+    if (left_mw >= band_mw)
+        return 1;
+    if (!(left_mw > 0)) /* also without a band */
+        return EXT_RISK_MAX;
+    return EXT_RISK_MAX - (EXT_RISK_MAX - 1) * left_mw / band_mw;
 }

@@ -1,24 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "api/curve.h"
 
 /*
- * Lower convex hull of a node's power curve: what the extender prices pods with. Real curves are
- * S-shaped (a jump on waking, a flat middle, a steep top), so the slope at the present load is a
- * bad guide: it fills nodes into their steep top because waking another looks dearer. The slope of
- * the hull is the long-run price of work on the node.
+ * What the extender prices pods with: the lower convex hull of a node's power curve, leaning a
+ * little to the curve itself. Real curves are S-shaped (a jump on waking, a flat middle, a steep
+ * top), so the slope at the present load is a bad guide: it fills nodes into their steep top
+ * because waking another looks dearer. The slope of the hull is the long-run price of work on the
+ * node; the lean is what filling one node brings before another is begun.
  */
 
-/** Prepared for evaluation: segments from left to right, slopes ascending. Only differences matter,
- * so no watts are kept. */
+/** Part of the curve's own slope in a price; the rest is the hull's. In the cluster simulator 0.2
+ * to 0.3 save the most; at 0 equal nodes are filled side by side, where the curve lies far above
+ * its hull, and at 1 the steep top is filled. */
+#define EXT_LEAN 0.3
+
+/** What changes a node's prices beside its curve. Zeros: nothing does. */
+struct ext_pricing {
+    double work_per_mcpu; /**< work that a milli-core does, in that of the reference machine, so
+                             that unlike machines compare; 0: 1 */
+    double energy_price;  /**< of a joule at the node (carbon or money), relative to the other
+                             zones'; 0: 1; EXT_FACTOR_MIN..EXT_FACTOR_MAX */
+    double risk;          /**< ext_risk: how close its cap is; 0: 1 */
+    double wake_uj;       /**< energy of waking it, beyond that of its load; counts while asleep */
+    uint32_t sleep_mw;    /**< what it draws asleep */
+    bool sleepable;       /**< empty, it goes to sleep: its idle watts can be saved */
+    bool asleep;          /**< now: its last sample is none to place by */
+};
+
+/** Bounds of energy_price and risk. */
+#define EXT_FACTOR_MIN 0.001
+#define EXT_FACTOR_MAX 65.0
+
+/** Prepared for evaluation: segments from left to right. Only differences matter, so no watts are
+ * kept. Work is in milli-cores of the reference machine: those of the node's own where
+ * work_per_mcpu is not set. */
 struct ext_hull {
-    uint32_t n;                          /**< segments, 1..KW_CURVE_KNOTS - 1 */
-    double end_mcpu[KW_CURVE_KNOTS - 1]; /**< right end of each segment; the last is the capacity */
-    double mw_per_mcpu[KW_CURVE_KNOTS -
-                       1]; /**< price of a milli-core in the segment, never negative */
+    uint32_t n;                             /**< segments, 1..KW_CURVE_KNOTS - 1 */
+    double end_mcpu[KW_CURVE_KNOTS - 1];    /**< right end of each; the last is the capacity */
+    double mw_per_mcpu[KW_CURVE_KNOTS - 1]; /**< price in the segment, never negative */
 };
 
 /**
@@ -30,14 +54,18 @@ struct ext_place {
     double mw_per_mcpu;      /**< price of a milli-core in it */
     double next_room_mcpu;   /**< to the end of the next segment; infinite where that is the last */
     double next_mw_per_mcpu; /**< price in the next segment; in the last: its own */
-    double fill;             /**< used / capacity */
     double used_mcpu;        /**< >= 0 */
-    double capacity_mcpu;    /**< > 0 */
     const struct ext_hull *hull;
+    float fill;              /**< used / capacity */
+    float capacity_mcpu;     /**< > 0 */
+    float wake_uj;           /**< that the pod would cost by waking the node; 0: it is awake */
+    uint16_t price_permille; /**< energy_price */
+    uint16_t risk_permille;  /**< risk */
 };
 
-/** @param curve one that kw_curve_check accepts. */
-void ext_hull_build(const struct kw_curve *curve, struct ext_hull *ret);
+/** @param curve one that kw_curve_check accepts. @param pricing NULL: nothing but the curve. */
+void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pricing,
+                    struct ext_hull *ret);
 
 /**
  * Milliwatts that `added_mcpu` more cost a node that uses `used_mcpu`: hull(used + added) -
@@ -50,6 +78,21 @@ double ext_hull_marginal_mw(const struct ext_hull *hull, double used_mcpu, doubl
 /** @param hull outlives the place. @param used_mcpu >= 0. @param capacity_mcpu > 0. */
 struct ext_place ext_place_of(const struct ext_hull *hull, double used_mcpu, double capacity_mcpu);
 
+/** Puts the prices of a node to its place, work units and hull excepted, which were built with
+ * them. */
+void ext_place_price(struct ext_place *place, const struct ext_pricing *pricing);
+
+/**
+ * How much dearer a node is because its cap is close: 1 as long as what it draws, `z_sigma_mw` of
+ * doubt and `band_mw` more stay below the cap; rising in the band to EXT_RISK_MAX, and that beyond.
+ * @param room_mw cap less what is drawn and promised; may be negative. @param z_sigma_mw >= 0: so
+ * many standard deviations of it. @param band_mw >= 0.
+ */
+double ext_risk(double room_mw, double z_sigma_mw, double band_mw);
+
+/** More than a node near its cap may cost and still be chosen before one that wakes. */
+#define EXT_RISK_MAX 8.0
+
 /** ext_hull_marginal_mw from where the node stands: the same, to the bit. */
 static inline double ext_place_marginal_mw(const struct ext_place *place, double added_mcpu)
 {
@@ -59,4 +102,16 @@ static inline double ext_place_marginal_mw(const struct ext_place *place, double
     if (added_mcpu > place->next_room_mcpu)
         return ext_hull_marginal_mw(place->hull, place->used_mcpu, added_mcpu);
     return here * place->mw_per_mcpu + (added_mcpu - here) * place->next_mw_per_mcpu;
+}
+
+/** What the pod is worth avoiding there: its watts and those of waking the node, by the price of
+ * its energy and the closeness of its cap. @param wakes_per_ms of a pod that lives so long. */
+static inline double ext_place_cost_mw(const struct ext_place *place, double added_mcpu,
+                                       double wakes_per_ms)
+{
+    /* 10^6 x 10^-6 is 1: where nothing is set, the watts stay as they are, to the bit */
+    double factor = (double)((uint32_t)place->price_permille * place->risk_permille) * 1e-6;
+    double mw = ext_place_marginal_mw(place, added_mcpu);
+
+    return (mw + (double)place->wake_uj * wakes_per_ms) * factor;
 }

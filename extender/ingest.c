@@ -79,7 +79,7 @@ static int take_curve(const struct ext_record *record, uint64_t skipped[EXT_SKIP
         return 0;
     }
     node->capacity_mcpu = (double)curve.capacity_mcpu;
-    ext_hull_build(&curve, &node->hull);
+    ext_hull_build(&curve, &node->pricing, &node->hull);
     return 0;
 }
 

@@ -1,32 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Problem: the scheduler takes integers 0..10 and adds them, times weight and ten, to the scores of
- * its own plugins. Absolute watts do not fit into that, and stretching any difference to the whole
- * range would let noise rule the placement.
+ * its own plugins. Absolute watts do not fit into that: between an old machine and a new one lies a
+ * factor of ten, and between the nodes of one kind, where most of the saving is decided, a tenth.
+ * Stretched over the range of the candidates, the first would leave no level for the second.
  *
  * Approach, three passes over the candidates and none that sorts:
- *  1. price of each: hull(used + pod) - hull(used), and the least and greatest of them;
- *  2. prices are told apart in buckets of the noise, from the least on. All in one: all are equal.
- * Otherwise level = 10 x (last - bucket) / last, rounded to nearest. By buckets and not by prices,
- * since where the noise is wider than a level, two prices that are the same would get two levels;
- *  3. ties go to the fuller node, because real curves lie above their hull between its knots and
- *     filling one node to the knot is what reaches the hull. Eleven levels leave no room for a
- * fraction, so of those in one bucket, the emptier ones lose one level. Where buckets share a level
- * only the dearest does this: one that is cheaper by more than the noise can then never score
- * lower. Unknown and stale nodes get the median of the rest: neither preferred nor avoided.
+ *  1. cost of each: what it adds on the node's hull, with the price of its energy, the closeness of
+ *     its cap, and of a sleeping node its waking by the pod's life; and the least of them;
+ *  2. costs are told apart in buckets of a sixty-fourth of an octave (1.1 to 1.6 %), from the least
+ *     on, taken from the bits of the number, which rise with it; from half an octave on in wider
+ *     ones, and all beyond 5.6 times the least in one. Buckets that hold a candidate are ranked;
+ *  3. level = 10 less the rank, stretched so that the last has 0. Within a bucket the emptier lose
+ *     up to nearly a rank: for equal machines on one segment nothing else tells them apart, and
+ *     there a level for each twentieth of fill outweighs the scheduler's own wish to spread.
+ * Unknown and stale nodes get the median of the rest: neither preferred nor avoided.
  *
- * Noise floor: 2 % of the greatest price, and 1 W (for a pod below one core: 1 W per core, so that
- * small pods, which are the most, still see the difference between machines).
+ * Noise: meters of equal machines differ by some percent, and wide buckets then hide the steps of
+ * the curves and bring no calm: in the simulator, buckets of 3 % cost a fifth of the saving when
+ * curves are wrong by 5 %, and those of 1.4 % nothing. Costs near nothing are not told apart: a
+ * third of a watt per core is added to each.
  */
 #include "extender/score.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
-/** Curves are learnt; their slopes repeat to about a watt per core and two percent. */
-#define FLOOR_MW       1000.0
-#define FLOOR_MW_MCPU  1.0
-#define FLOOR_RELATIVE 0.02
+/** Added to each cost for a core of the pod, and at most: below it, differences fade. */
+#define BASE_MW_MCPU 0.32
+#define BASE_MAX_MW  32000.0
+
+/** Bits of a cost that are dropped: 64 steps an octave are left. Steps of their own; steps that
+ * share a bucket behind them; all buckets. */
+#define STEP_SHIFT  46
+#define FINE_STEPS  32
+#define COARSE_LOG2 2
+#define BUCKETS     64
+
+/** What a node loses that is emptier than the fullest of its bucket by TIE_FILL or more, in ranks:
+ * below 1, so that buckets stay apart. Of these two, half as much saved as much less, in the
+ * simulator, as the scheduler's own wish to spread then won. */
+#define TIE_RANKS 0.95
+#define TIE_FILL  0.5
+
+/** Life of a pod that says nothing, for the cost of waking a node. */
+#define DEFAULT_LIFE_S 3600.0
+
+/** Of scratch.value. */
+#define UNKNOWN (-1.0)
+#define SHUNNED (-2.0)
 
 /** Fills closer than this are the same: utilisation of a window is no more exact. */
 #define FLOOR_FILL 0.02
@@ -62,86 +86,97 @@ static uint8_t median(const size_t counts[LEVELS], size_t known)
     return EXT_SCORE_NEUTRAL;
 }
 
-static bool is_unknown(const struct ext_score_scratch *s)
+static bool is_known(const struct ext_score_scratch *s)
 {
-    return s->value < 0;
+    return s->value >= 0;
 }
 
-static void fill_unknown(const struct ext_score *score, uint8_t *scores)
+static void fill_rest(const struct ext_score *score, uint8_t *scores)
 {
     size_t counts[LEVELS] = {0};
 
     for (size_t i = 0; i < score->n; i++) {
-        if (!is_unknown(&score->scratch[i]))
+        if (is_known(&score->scratch[i]))
             counts[scores[i]]++;
     }
     uint8_t neutral = median(counts, score->known);
     for (size_t i = 0; i < score->n; i++) {
-        if (is_unknown(&score->scratch[i]))
-            scores[i] = neutral;
+        if (!is_known(&score->scratch[i]))
+            scores[i] = score->scratch[i].value == UNKNOWN ? neutral : 0;
     }
 }
 
-/** Range below which prices are the same. */
-static double noise_mw(const struct ext_score *score)
+/** What is added to each cost. */
+static double base_mw(const struct ext_score *score)
 {
     const struct ext_score_pod *pod = &score->pod;
-    double floor_mw = pod->mcpu * FLOOR_MW_MCPU;
-    double relative_mw = score->max * FLOOR_RELATIVE;
+    double base = pod->mcpu * BASE_MW_MCPU;
 
-    if (floor_mw > FLOOR_MW)
-        floor_mw = FLOOR_MW;
+    if (base > BASE_MAX_MW)
+        base = BASE_MAX_MW;
     /* a pod said to draw more or less than its cores cost makes each difference larger or smaller
      */
     if (pod->expected_mw > 0)
-        floor_mw *= (score->min + score->max) / 2 / pod->expected_mw;
-    return floor_mw > relative_mw ? floor_mw : relative_mw;
+        base *= (score->min + score->max) / 2 / pod->expected_mw;
+    /* never 0, which has no octaves */
+    return base > DBL_MIN ? base : DBL_MIN;
 }
 
-/** Of the candidates of one level, those whose key lies in [from, to) lose one. */
-struct ties {
-    double top; /* greatest key */
-    double from, to;
-};
-
-/**
- * Levels of `efficient`: scratch.value holds prices. Bucket and fill of a candidate make one number
- * to compare by, its key, since a fill that counts is below 1: which of two nodes is the greater
- * cannot be foretold, and a wrong guess costs a branch more than all else here.
- */
-static void score_prices(struct ext_score *score, uint8_t *scores)
+/** A number above 0 as an integer that rises with it, by 2^52 an octave. */
+static uint64_t bits_of(double value)
 {
-    double min = score->min;
-    double per_noise = score->max > min ? 1 / noise_mw(score) : 0;
-    uint32_t last = (uint32_t)((score->max - min) * per_noise); /* 50 at most, by FLOOR_RELATIVE */
-    bool equal = last == 0;
-    /* where all are equal, the scale is 0 and each gets the base */
-    struct scale scale = equal ? (struct scale){0} : scale_of(0, last);
-    unsigned base = equal ? EXT_SCORE_NEUTRAL : 0;
-    struct ties ties[LEVELS] = {0};
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+/** @param bits of a cost. @param least of the least. */
+static unsigned bucket_of(uint64_t bits, uint64_t least)
+{
+    uint64_t step = (bits - least) >> STEP_SHIFT;
+    uint64_t coarse = FINE_STEPS + ((step - FINE_STEPS) >> COARSE_LOG2);
+    uint64_t bucket = step < FINE_STEPS ? step : coarse;
+
+    return bucket < BUCKETS - 1 ? (unsigned)bucket : BUCKETS - 1;
+}
+
+/** Levels of `efficient`: scratch.value holds costs. */
+static void score_costs(struct ext_score *score, uint8_t *scores)
+{
+    double base = base_mw(score);
+    uint64_t least = bits_of(score->min + base), held = 0;
+    double fullest[BUCKETS] = {0};
+    double most = 0;
 
     for (size_t i = 0; i < score->n; i++) {
         struct ext_score_scratch *s = &score->scratch[i];
-        if (is_unknown(s))
+        if (!is_known(s))
             continue;
-        uint32_t bucket = (uint32_t)((s->value - min) * per_noise);
-        uint8_t level = (uint8_t)(base + level_of(&scale, bucket));
-        double key = 2.0 * bucket + s->fill;
-        ties[level].top = key > ties[level].top ? key : ties[level].top;
-        scores[i] = level;
-        s->value = key;
-    }
-    for (size_t level = 1; level < LEVELS; level++) { /* nobody loses below 0 */
-        struct ties *t = &ties[level];
-        t->from = 2.0 * (uint32_t)(t->top / 2); /* the dearest bucket */
-        t->to = t->top - FLOOR_FILL;
+        unsigned bucket = bucket_of(bits_of(s->value + base), least);
+        held |= UINT64_C(1) << bucket;
+        fullest[bucket] = s->fill > fullest[bucket] ? s->fill : fullest[bucket];
+        s->value = bucket;
     }
     for (size_t i = 0; i < score->n; i++) {
-        double key = score->scratch[i].value;
-        if (key < 0)
+        struct ext_score_scratch *s = &score->scratch[i];
+        if (!is_known(s))
             continue;
-        const struct ties *t = &ties[scores[i]];
-        scores[i] = (uint8_t)(scores[i] - ((key >= t->from) & (key < t->to)));
+        unsigned bucket = (unsigned)s->value;
+        uint64_t cheaper = held & ((UINT64_C(1) << bucket) - 1);
+        double emptier = fullest[bucket] - s->fill;
+        /* what is beyond the last step is not told apart, by its fill neither */
+        emptier = emptier < 0 || bucket == BUCKETS - 1 ? 0 : emptier / TIE_FILL;
+        s->value = __builtin_popcountll(cheaper) + TIE_RANKS * (emptier < 1 ? emptier : 1);
+        most = s->value > most ? s->value : most;
+    }
+    /* ranks are stretched; ties alone are not: a twentieth of fill is a level */
+    double ranks = __builtin_popcountll(held) > 1 ? most : TIE_RANKS;
+    double per_rank = (LEVELS - 1) / ranks;
+    for (size_t i = 0; i < score->n; i++) {
+        const struct ext_score_scratch *s = &score->scratch[i];
+        if (is_known(s))
+            scores[i] = (uint8_t)(LEVELS - 1 + 0.5 - s->value * per_rank);
     }
 }
 
@@ -153,7 +188,7 @@ static void score_room(const struct ext_score *score, uint8_t *scores)
 
     for (size_t i = 0; i < score->n; i++) {
         const struct ext_score_scratch *s = &score->scratch[i];
-        if (!is_unknown(s))
+        if (is_known(s))
             scores[i] = equal ? EXT_SCORE_NEUTRAL : level_of(&scale, s->value);
     }
 }
@@ -161,14 +196,29 @@ static void score_room(const struct ext_score *score, uint8_t *scores)
 void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
                      struct ext_score_scratch *scratch)
 {
+    double life_s = pod->life_s > 0 ? pod->life_s : DEFAULT_LIFE_S;
+
     *score = (struct ext_score){
-        .pod = *pod, .scratch = scratch, .min = (double)INFINITY, .max = -(double)INFINITY};
+        .pod = *pod,
+        .scratch = scratch,
+        .wakes_per_ms = 1e-3 / life_s,
+        .shuns_sleep = life_s < EXT_WAKES_FROM_S,
+        .min = (double)INFINITY,
+        .max = -(double)INFINITY,
+    };
+}
+
+/** How crowded a node is to a pod that wants room: one that sleeps or nears its cap is as good as
+ * full. */
+static double crowding(const struct ext_place *place)
+{
+    return (double)place->fill + (place->risk_permille > 1000 || place->wake_uj > 0 ? 1 : 0);
 }
 
 void ext_score_take(struct ext_score *score, const struct ext_place *const *places, size_t n)
 {
     struct ext_score_scratch *scratch = score->scratch + score->n;
-    bool by_price = score->pod.placement == KW_PLACEMENT_EFFICIENT;
+    bool by_cost = score->pod.placement == KW_PLACEMENT_EFFICIENT;
     double mcpu = score->pod.mcpu;
     double min = score->min;
     double max = score->max;
@@ -181,12 +231,16 @@ void ext_score_take(struct ext_score *score, const struct ext_place *const *plac
         const struct ext_place *place = places[i];
         struct ext_score_scratch *s = &scratch[i];
         if (place == NULL) {
-            s->value = -1;
+            s->value = UNKNOWN;
             continue;
         }
-        s->value = by_price ? ext_place_marginal_mw(place, mcpu) : place->fill;
+        if (score->shuns_sleep && by_cost && place->wake_uj > 0) {
+            s->value = SHUNNED;
+            continue;
+        }
+        s->value = by_cost ? ext_place_cost_mw(place, mcpu, score->wakes_per_ms) : crowding(place);
         /* a node that the pod would overload wins no tie by being full */
-        s->fill = place->used_mcpu + mcpu > place->capacity_mcpu ? 0 : place->fill;
+        s->fill = place->used_mcpu + mcpu > (double)place->capacity_mcpu ? 0 : (double)place->fill;
         min = s->value < min ? s->value : min;
         max = s->value > max ? s->value : max;
         known++;
@@ -204,10 +258,10 @@ size_t ext_score_end(struct ext_score *score, uint8_t *ret_scores)
         return 0;
     }
     if (score->pod.placement == KW_PLACEMENT_EFFICIENT)
-        score_prices(score, ret_scores);
+        score_costs(score, ret_scores);
     else
         score_room(score, ret_scores);
     if (score->known < score->n)
-        fill_unknown(score, ret_scores);
+        fill_rest(score, ret_scores);
     return score->known;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,15 +15,16 @@
 
 /** The pod to be placed. */
 struct ext_score_pod {
-    double mcpu;                 /**< its expected CPU use, > 0 */
+    double mcpu;                 /**< its expected CPU use, > 0; work, where machines are unlike */
     double expected_mw;          /**< what it is said to draw; 0: not said */
+    double life_s;               /**< how long it is said to run; 0: not said, an hour is taken */
     enum kw_placement placement; /**< KW_PLACEMENT_OFF: every candidate is neutral */
 };
 
 /** What a candidate is scored by; its content means nothing to the caller. */
 struct ext_score_scratch {
-    double value; /**< milliwatts (efficient) or fill (performance), then its place in ties; below
-                     0: unknown */
+    double value; /**< cost in milliwatts (efficient) or crowding (performance), then its rank; -1:
+                     unknown; -2: asleep, and the pod too short to wake it */
     double fill;  /**< used / capacity, 0 where the pod would overload the node */
 };
 
@@ -30,6 +32,8 @@ struct ext_score_scratch {
 struct ext_score {
     struct ext_score_pod pod;
     struct ext_score_scratch *scratch;
+    double wakes_per_ms;
+    bool shuns_sleep;
     size_t n, known;
     double min, max; /* of the known values */
 };
@@ -45,10 +49,14 @@ void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
  * one. Places need not outlive the call: a few at a time are read while they are in the caches. */
 void ext_score_take(struct ext_score *score, const struct ext_place *const *places, size_t n);
 
+/** A pod that lives shorter wakes no node: it would wait for the boot as long as it runs. */
+#define EXT_WAKES_FROM_S 600.0
+
 /**
- * Scores all that were taken: 10 for the cheapest, 0 for the dearest, unknown ones the median of
- * the known; of those that cost the same but for the noise, 1 less for the emptier. A node that
- * costs less by more than the noise never scores lower than another.
+ * Scores all that were taken: 10 for the cheapest, less for each price that is dearer by more than
+ * the noise, down to 0; of those that cost the same but for the noise, less for the emptier.
+ * Unknown ones get the median of the known; sleeping ones that the pod is too short for, 0. A node
+ * that costs less by more than the noise never scores lower than another.
  * @param ret_scores one for each candidate, 0..10.
  * @return how many candidates were known, 0 where the pod's placement is off.
  */

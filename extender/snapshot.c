@@ -111,7 +111,16 @@ static bool is_plain(const char *name, size_t len)
 
 static struct ext_place stand_of(const struct ext_node *node)
 {
-    return ext_place_of(&node->hull, node->used_mcpu + node->in_flight_mcpu, node->capacity_mcpu);
+    const struct ext_pricing *pricing = &node->pricing;
+    double work = pricing->work_per_mcpu > 0 ? pricing->work_per_mcpu : 1;
+    double used_mcpu = pricing->asleep ? 0 : node->used_mcpu * work;
+    struct ext_place place =
+        ext_place_of(&node->hull, used_mcpu + node->in_flight_mcpu, node->capacity_mcpu * work);
+
+    ext_place_price(&place, pricing);
+    /* one pod pays for waking a node */
+    place.wake_uj = node->in_flight_mcpu > 0 ? 0 : place.wake_uj;
+    return place;
 }
 
 static struct ext_live live_of(const struct ext_node *node, uint64_t stale_after_ns)
@@ -120,7 +129,10 @@ static struct ext_live live_of(const struct ext_node *node, uint64_t stale_after
 
     if (node->has_curve) {
         live.place = stand_of(node);
-        live.good_until_ns = ext_good_until_ns(node->fresh_ns, node->interval_ns, stale_after_ns);
+        live.good_until_ns =
+            node->pricing.asleep
+                ? EXT_ALWAYS_GOOD
+                : ext_good_until_ns(node->fresh_ns, node->interval_ns, stale_after_ns);
     }
     if (is_plain(node->name, node->name_len)) {
         memcpy(live.text, node->name, node->name_len);

@@ -23,7 +23,10 @@ struct ext_node {
     double capacity_mcpu;
     int64_t
         fresh_ns; /**< when what the sample says was true; may lie before this machine's start */
-    uint64_t interval_ns; /**< how often the agent publishes, as far as it said */
+    uint64_t interval_ns;       /**< how often the agent publishes, as far as it said */
+    struct ext_pricing pricing; /**< the hull is built with it: whoever changes its work_per_mcpu,
+                                   sleepable or sleep_mw sets curve_hash to 0, so that the curve is
+                                   taken anew */
     struct ext_hull hull;
     const char *name; /**< NUL-terminated, owned by the snapshot; NULL: an empty place */
     uint32_t name_len;
@@ -38,7 +41,9 @@ struct ext_node {
 #define EXT_NAME_INLINE 51
 
 /** Good until then: a node that no instant finds placeable. */
-#define EXT_NEVER_GOOD INT64_MIN
+#define EXT_NEVER_GOOD  INT64_MIN
+/** A node that sleeps: nothing changes until it is woken. */
+#define EXT_ALWAYS_GOOD INT64_MAX
 
 /** What a request reads of a node: two cache lines side by side, so that a large cluster fits into
  * the caches. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hull of known curves, and what must hold for every curve: below it, convex, same ends. */
+/* Prices of known curves, and what must hold for every curve: between hull and curve, same ends. */
 #include <math.h>
 
+#include "common/cleanup.h"
 #include "extender/hull.h"
 #include "tests/support/cmocka.h"
 #include "tests/unit/extender/nodes.h"
@@ -18,15 +19,71 @@ static void test_server_curve(void **state)
     struct kw_curve curve = kwt_server_curve(128000);
     struct ext_hull hull;
 
-    ext_hull_build(&curve, &hull);
-    /* knots of its hull: idle, 60 %, 70 %, 80 %, 100 % */
-    assert_int_equal(hull.n, 4);
-    assert_true(fabs(hull.end_mcpu[0] - 76800) < 1e-6);
-    assert_true(fabs(hull.end_mcpu[1] - 89600) < 1e-6);
-    assert_true(fabs(hull.end_mcpu[2] - 102400) < 1e-6);
-    assert_true(fabs(hull.end_mcpu[3] - 128000) < 1e-6);
-    assert_true(fabs(total_mw(&hull, 76800) - (442000 - 128000)) < 1e-3);
-    assert_true(fabs(total_mw(&hull, 128000) - (817000 - 128000)) < 1e-3);
+    ext_hull_build(&curve, NULL, &hull);
+    /* at the knots of its hull (60, 70, 80 %) and at its ends, the price is the curve's */
+    static const double loads[] = {0.6, 0.7, 0.8, 1}, watts[] = {442, 498, 577, 817};
+    for (size_t i = 0; i < 4; i++)
+        assert_true(fabs(total_mw(&hull, loads[i] * 128000) - (watts[i] - 128) * 1000) < 1e-3);
+    /* between them, EXT_LEAN of the way from hull to curve: at 10 %, 180.3 and 257 W */
+    double want = (128 + 314.0 / 6) * (1 - EXT_LEAN) + 257 * EXT_LEAN - 128;
+    assert_true(fabs(total_mw(&hull, 12800) - want * 1000) < 1e-3);
+    /* one that has begun to fill is cheaper than one that has not, and than a step up the top */
+    assert_true(ext_hull_marginal_mw(&hull, 30000, 1000) < ext_hull_marginal_mw(&hull, 0, 1000));
+    assert_true(ext_hull_marginal_mw(&hull, 0, 1000) < ext_hull_marginal_mw(&hull, 90000, 1000));
+}
+
+struct pricing_case {
+    const char *name;
+    struct ext_pricing pricing;
+    double first_mw, life_ms; /* cost of the first core, for a pod of that life */
+};
+
+/* 4 cores, 10 W idle, 10 W a core */
+static void test_pricing(void **state)
+{
+    (void)state;
+    const struct kw_curve curve = {
+        .capacity_mcpu = 4000, .n = 2, .knots = {{0, 10000, 0}, {1000, 50000, 0}}};
+    const struct pricing_case cases[] = {
+        {"nothing", {.work_per_mcpu = 0}, 10000, 1e6},
+        {"twice the work", {.work_per_mcpu = 2}, 5000, 1e6},
+        {"dirty energy", {.energy_price = 1.5}, 15000, 1e6},
+        {"near its cap", {.risk = 4}, 40000, 1e6},
+        {"both", {.energy_price = 0.5, .risk = 4}, 20000, 1e6},
+        {"sleeps when empty", {.sleepable = true, .sleep_mw = 2000}, 12000, 1e6},
+        {"its sleep is no rest", {.sleepable = true, .sleep_mw = 20000}, 10000, 1e6},
+        {"wakes for an hour", {.asleep = true, .wake_uj = 3600e6}, 10000 + 1000, 3.6e6},
+        {"wakes for a minute", {.asleep = true, .wake_uj = 3600e6}, 10000 + 60000, 6e4},
+        {"awake", {.wake_uj = 3600e6}, 10000, 6e4},
+        {"no number", {.energy_price = (double)NAN, .risk = -1}, 10000, 1e6},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct ext_hull hull;
+        ext_hull_build(&curve, &cases[i].pricing, &hull);
+        struct ext_place place = ext_place_of(&hull, 0, hull.end_mcpu[hull.n - 1]);
+        ext_place_price(&place, &cases[i].pricing);
+        double got = ext_place_cost_mw(&place, 1000, 1 / cases[i].life_ms);
+        if (fabs(got - cases[i].first_mw) > 1e-3)
+            print_error("%s: %g mW, not %g\n", cases[i].name, got, cases[i].first_mw);
+        assert_true(fabs(got - cases[i].first_mw) <= 1e-3);
+    }
+}
+
+static void test_risk(void **state)
+{
+    (void)state;
+    static const struct {
+        double room_mw, z_sigma_mw, band_mw, want;
+    } cases[] = {
+        {100, 0, 50, 1},           {50, 0, 50, 1},    {25, 0, 50, 4.5}, {0, 0, 50, EXT_RISK_MAX},
+        {-1, 0, 50, EXT_RISK_MAX}, {75, 50, 50, 4.5}, {1, 0, 0, 1},     {0, 0, 0, 1},
+        {-1, 0, 0, EXT_RISK_MAX},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++)
+        assert_true(fabs(ext_risk(cases[i].room_mw, cases[i].z_sigma_mw, cases[i].band_mw) -
+                         cases[i].want) < 1e-9);
 }
 
 static void test_two_knots(void **state)
@@ -36,7 +93,7 @@ static void test_two_knots(void **state)
         .capacity_mcpu = 4000, .n = 2, .knots = {{0, 10000, 0}, {1000, 50000, 0}}};
     struct ext_hull hull;
 
-    ext_hull_build(&curve, &hull);
+    ext_hull_build(&curve, NULL, &hull);
     assert_int_equal(hull.n, 1);
     assert_true(fabs(ext_hull_marginal_mw(&hull, 1000, 500) - 5000) < 1e-9);
 }
@@ -48,7 +105,7 @@ static void test_flat_curve_is_free(void **state)
         .capacity_mcpu = 4000, .n = 3, .knots = {{0, 7, 0}, {500, 7, 0}, {1000, 7, 0}}};
     struct ext_hull hull;
 
-    ext_hull_build(&curve, &hull);
+    ext_hull_build(&curve, NULL, &hull);
     assert_int_equal(hull.n, 1);
     assert_true(ext_hull_marginal_mw(&hull, 0, 4000) == 0);
 }
@@ -60,7 +117,7 @@ static void test_beyond_capacity(void **state)
     struct kw_curve curve = kwt_server_curve(128000);
     struct ext_hull hull;
 
-    ext_hull_build(&curve, &hull);
+    ext_hull_build(&curve, NULL, &hull);
     double top = ext_hull_marginal_mw(&hull, 127000, 1000);
     assert_true(top > 0);
     assert_true(fabs(ext_hull_marginal_mw(&hull, 300000, 1000) - top) < 1e-6);
@@ -74,9 +131,9 @@ static void test_same_segment_is_exact(void **state)
     struct kw_curve curve = kwt_server_curve(128000);
     struct ext_hull hull;
 
-    ext_hull_build(&curve, &hull);
-    double price = ext_hull_marginal_mw(&hull, 0, 1500);
-    for (unsigned used = 1; used < 70000; used += 977)
+    ext_hull_build(&curve, NULL, &hull);
+    double price = ext_hull_marginal_mw(&hull, 13000, 1500);
+    for (unsigned used = 13001; used < 24000; used += 977)
         assert_true(ext_hull_marginal_mw(&hull, used, 1500) == price);
 }
 
@@ -89,7 +146,7 @@ static void test_every_curve(void **state)
         struct kw_curve curve = kwt_random_curve(&seed);
         struct ext_hull hull;
         assert_null(kw_curve_check(&curve));
-        ext_hull_build(&curve, &hull);
+        ext_hull_build(&curve, NULL, &hull);
         assert_in_range(hull.n, 1, KW_CURVE_KNOTS - 1);
         double capacity = (double)curve.capacity_mcpu;
         double rise = (double)curve.knots[curve.n - 1].mw - (double)curve.knots[0].mw;
@@ -97,30 +154,37 @@ static void test_every_curve(void **state)
         assert_true(fabs(total_mw(&hull, capacity) - rise) < slack);
         for (uint32_t i = 1; i < hull.n; i++) {
             assert_true(hull.end_mcpu[i] > hull.end_mcpu[i - 1]);
-            assert_true(hull.mw_per_mcpu[i] > hull.mw_per_mcpu[i - 1]);
+            assert_true(hull.mw_per_mcpu[i] != hull.mw_per_mcpu[i - 1]);
         }
         for (uint32_t i = 0; i < curve.n; i++) {
             double at = capacity * curve.knots[i].load_permille / 1000;
             double above = (double)curve.knots[i].mw - (double)curve.knots[0].mw;
             assert_true(total_mw(&hull, at) <= above + slack);
         }
-        /* in two steps as in one, and never cheaper further up */
+        /* in two steps as in one, and from a place as from the hull */
         double a = capacity * (double)(kwt_next(&seed) % 1000) / 1000;
         double b = capacity * (double)(kwt_next(&seed) % 1000) / 1000;
         double once = ext_hull_marginal_mw(&hull, a, b);
         double twice = ext_hull_marginal_mw(&hull, a, b / 3) +
                        ext_hull_marginal_mw(&hull, a + b / 3, b - b / 3);
+        struct ext_place place = ext_place_of(&hull, a, capacity);
         assert_true(once >= 0 && fabs(once - twice) < slack);
-        assert_true(ext_hull_marginal_mw(&hull, a + 1, b) >= once - slack);
+        assert_true(fabs(ext_place_marginal_mw(&place, b) - once) <= slack);
+        assert_true(ext_place_cost_mw(&place, b, 1) == ext_place_marginal_mw(&place, b));
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_server_curve),          cmocka_unit_test(test_two_knots),
-        cmocka_unit_test(test_flat_curve_is_free),    cmocka_unit_test(test_beyond_capacity),
-        cmocka_unit_test(test_same_segment_is_exact), cmocka_unit_test(test_every_curve),
+        cmocka_unit_test(test_server_curve),
+        cmocka_unit_test(test_two_knots),
+        cmocka_unit_test(test_flat_curve_is_free),
+        cmocka_unit_test(test_beyond_capacity),
+        cmocka_unit_test(test_same_segment_is_exact),
+        cmocka_unit_test(test_every_curve),
+        cmocka_unit_test(test_pricing),
+        cmocka_unit_test(test_risk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

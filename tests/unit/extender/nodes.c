@@ -49,7 +49,7 @@ struct ext_node kwt_node(const char *name, const struct kw_curve *curve, double 
     if (curve != NULL) {
         node.has_curve = true;
         node.capacity_mcpu = (double)curve->capacity_mcpu;
-        ext_hull_build(curve, &node.hull);
+        ext_hull_build(curve, NULL, &node.hull);
     }
     return node;
 }

@@ -64,41 +64,40 @@ static void check(const struct ext_score_pod *pod, const struct candidate *candi
 static const struct ext_score_pod core = {.mcpu = 1000};
 static const struct ext_score_pod small = {.mcpu = 100};
 
-static void test_stretch(void **state)
+static void test_ranks(void **state)
 {
     (void)state;
     CHECK(&core, {4, 0, 10}, {14, 0, 0});
     CHECK(&core, {4, 0, 10}, {9, 0, 5}, {14, 0, 0});
-    CHECK(&core, {104, 0, 0}, {4, 0, 10}, {54, 0, 5}, {24, 0, 8});
+    /* a dear one takes no levels from those that are cheap */
+    CHECK(&core, {4, 0, 10}, {5, 0, 7}, {6, 0, 3}, {20, 0, 0});
+    /* six times the least and beyond is one */
+    CHECK(&core, {104, 0, 0}, {4, 0, 10}, {54, 0, 0}, {10, 0, 5});
+    CHECK(&core, {104, 9000, 0}, {4, 0, 10}, {54, 0, 0});
 }
 
-static void test_floor(void **state)
+static void test_noise(void **state)
 {
     (void)state;
-    /* 0.9 W apart: equal; 1.1 W: not */
-    CHECK(&core, {4, 0, 5}, {4.9, 0, 5});
-    CHECK(&core, {4, 0, 10}, {5.1, 0, 0});
-    /* 1.9 % apart: equal, however many watts */
-    CHECK(&core, {100, 0, 5}, {101.9, 0, 5});
+    /* 0.9 % apart: equal, however many watts; 2.1 %: not */
+    CHECK(&core, {100, 0, 10}, {100.9, 0, 10});
     CHECK(&core, {100, 0, 10}, {102.1, 0, 0});
-    /* a tenth of a core: 0.4 W against 0.8 W are two kinds of machine */
-    CHECK(&small, {4, 0, 10}, {8, 0, 0});
-    CHECK(&small, {4, 0, 5}, {4.9, 0, 5});
-    CHECK(&core, {0, 0, 5}, {0, 0, 5});
+    CHECK(&small, {4, 0, 10}, {4.9, 0, 0});
+    /* next to nothing is nothing */
+    CHECK(&core, {0.001, 0, 10}, {0.004, 0, 10});
+    CHECK(&core, {0, 0, 10}, {0, 0, 10});
+    CHECK(&core, {0, 0, 10}, {4, 0, 0});
 }
 
 static void test_ties_go_to_the_fuller(void **state)
 {
     (void)state;
-    CHECK(&core, {4, 1000, 4}, {4, 5000, 5});
-    CHECK(&core, {4, 5000, 5}, {4, 5100, 5}); /* as full as can be told */
-    CHECK(&core, {4, 1000, 9}, {4, 5000, 10}, {14, 0, 0}, {14, 9000, 0});
-    /* noise that is wider than a level: 0.43 W of 2.5 W */
-    const struct ext_score_pod cool = {.mcpu = 100, .expected_mw = 500};
-    CHECK(&cool, {9, 1000, 9}, {11, 5000, 10}, {34, 0, 0});
-    CHECK(&cool, {11, 1000, 9}, {9, 5000, 10}, {34, 0, 0});
+    CHECK(&core, {4, 1000, 2}, {4, 5000, 10});
+    CHECK(&core, {4, 0, 0}, {4, 5000, 10}, {4, 2500, 5});
+    CHECK(&core, {4, 5000, 10}, {4, 5100, 10}); /* as full as can be told */
+    CHECK(&core, {4, 1000, 6}, {4, 5000, 10}, {14, 0, 0}, {14, 9000, 5});
     /* a node that the pod would overload wins nothing by being full */
-    CHECK(&core, {4, 1000, 4}, {4, 5000, 5}, {4, 9500, 4});
+    CHECK(&core, {4, 1000, 2}, {4, 5000, 10}, {4, 9500, 0});
 }
 
 static void test_unknown_gets_the_median(void **state)
@@ -106,7 +105,7 @@ static void test_unknown_gets_the_median(void **state)
     (void)state;
     CHECK(&core, {-1, 0, 5}, {-1, 0, 5});
     CHECK(&core, {-1, 0, 5}, {4, 0, 10}, {9, 0, 5}, {14, 0, 0});
-    CHECK(&core, {-1, 0, 5}, {4, 0, 5});
+    CHECK(&core, {-1, 0, 10}, {4, 0, 10});
     CHECK(&core, {4, 0, 10}, {14, 0, 0}, {14, 0, 0}, {-1, 0, 0});
 }
 
@@ -126,10 +125,12 @@ static void test_expected_watts(void **state)
 {
     (void)state;
     const struct ext_score_pod hot = {.mcpu = 1000, .expected_mw = 44500};
-    const struct ext_score_pod cool = {.mcpu = 1000, .expected_mw = 450};
+    const struct ext_score_pod cool = {.mcpu = 1000, .expected_mw = 45};
 
-    CHECK(&hot, {4, 0, 10}, {4.9, 0, 0});
-    CHECK(&cool, {4, 0, 5}, {5.1, 0, 5});
+    CHECK(&core, {4, 0, 10}, {4.06, 0, 10});
+    CHECK(&hot, {4, 0, 10}, {4.06, 0, 0});
+    CHECK(&core, {4, 0, 10}, {4.1, 0, 0});
+    CHECK(&cool, {4, 0, 10}, {4.1, 0, 10});
 }
 
 static void test_no_candidates(void **state)
@@ -143,12 +144,51 @@ static void test_no_candidates(void **state)
     assert_int_equal(score, 77);
 }
 
-/** Price differences below this are noise to the score, as its essay says. */
-static double noise_mw(const struct ext_score_pod *pod, double max_mw)
+/** Watts next to which others fade, as the score's essay says. */
+static double base_mw(const struct ext_score_pod *pod)
 {
-    double floor_mw = pod->mcpu < 1000 ? pod->mcpu : 1000;
+    return pod->mcpu * 0.32;
+}
 
-    return floor_mw > max_mw * 0.02 ? floor_mw : max_mw * 0.02;
+/* Four nodes alike but for sleep and cap. */
+static void test_sleep_and_risk(void **state)
+{
+    (void)state;
+    struct ext_hull hull = flat_price(4, 10000);
+    struct ext_place awake = ext_place_of(&hull, 0, 10000), asleep = awake, capped = awake;
+    const struct ext_place *nodes[] = {&awake, &asleep, &capped, NULL};
+    static const struct {
+        struct ext_score_pod pod;
+        uint8_t want[4];
+    } cases[] = {
+        {{.mcpu = 1000, .life_s = 86400},
+         {10, 5, 0, 5}},                                /* 1.5 W for the waking, 16 W for the cap */
+        {{.mcpu = 1000, .life_s = 601}, {10, 0, 5, 5}}, /* 216 W */
+        {{.mcpu = 1000}, {10, 0, 5, 5}},                /* an hour: 36 W */
+        {{.mcpu = 1000, .life_s = 599}, {10, 0, 0, 0}}, /* never wakes one */
+        {{.mcpu = 1000, .placement = KW_PLACEMENT_PERFORMANCE}, {10, 0, 0, 0}},
+        {{.mcpu = 1000, .life_s = 1, .placement = KW_PLACEMENT_OFF}, {5, 5, 5, 5}},
+    };
+
+    ext_place_price(&asleep, &(struct ext_pricing){.asleep = true, .wake_uj = 129.6e9});
+    ext_place_price(&capped, &(struct ext_pricing){.risk = 5});
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct ext_score_scratch scratch[4];
+        uint8_t scores[4];
+        (void)score_all(&cases[i].pod, nodes, 4, scratch, scores);
+        for (size_t k = 0; k < 4; k++) {
+            if (scores[k] != cases[i].want[k])
+                print_error("case %zu, node %zu: score %u, not %u\n", i, k, scores[k],
+                            cases[i].want[k]);
+            assert_int_equal(scores[k], cases[i].want[k]);
+        }
+    }
+    /* nothing but nodes asleep: no opinion on which to wake */
+    const struct ext_place *beds[] = {&asleep, &asleep};
+    struct ext_score_scratch scratch[2];
+    uint8_t scores[2];
+    assert_int_equal(score_all(&cases[3].pod, beds, 2, scratch, scores), 0);
+    assert_int_equal(scores[0], EXT_SCORE_NEUTRAL);
 }
 
 static void test_any_candidates(void **state)
@@ -165,12 +205,11 @@ static void test_any_candidates(void **state)
         size_t n = 1 + kwt_next(&seed) % MAX;
         struct ext_score_pod pod = {.mcpu = (double)(1 + kwt_next(&seed) % 8000)};
         double price[MAX];
-        double max = 0;
         for (size_t i = 0; i < n; i++) {
             /* several nodes share a curve, as machines of one kind do */
             struct kw_curve curve = kwt_random_curve(&seed);
             if (i == 0 || kwt_next(&seed) % 2 == 0)
-                ext_hull_build(&curve, &hulls[i]);
+                ext_hull_build(&curve, NULL, &hulls[i]);
             else
                 hulls[i] = hulls[i - 1];
             double capacity = hulls[i].end_mcpu[hulls[i].n - 1];
@@ -179,12 +218,10 @@ static void test_any_candidates(void **state)
             nodes[i] = kwt_next(&seed) % 8 == 0 ? NULL : &places[i];
             price[i] = ext_hull_marginal_mw(&hulls[i], used, pod.mcpu);
             assert_true(ext_place_marginal_mw(&places[i], pod.mcpu) == price[i]);
-            if (nodes[i] != NULL && price[i] > max)
-                max = price[i];
         }
         memset(scores, 99, sizeof(scores));
         (void)score_all(&pod, nodes, n, scratch, scores);
-        double noise = noise_mw(&pod, max);
+        double base = base_mw(&pod);
         for (size_t i = 0; i < n; i++) {
             assert_in_range(scores[i], 0, 10);
             for (size_t j = 0; j < n && nodes[i] != NULL; j++) {
@@ -193,7 +230,7 @@ static void test_any_candidates(void **state)
                 /* cheaper by more than the noise, or cheaper at all and as full: never lower */
                 bool as_full = places[i].used_mcpu == places[j].used_mcpu &&
                                places[i].capacity_mcpu == places[j].capacity_mcpu;
-                if (price[i] < price[j] - (as_full ? 0 : noise))
+                if (price[i] + base < (price[j] + base) / (as_full ? 1 : 1 + 1.0 / 16))
                     assert_true(scores[i] >= scores[j]);
             }
         }
@@ -210,12 +247,13 @@ static void test_any_candidates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stretch),
-        cmocka_unit_test(test_floor),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_noise),
         cmocka_unit_test(test_ties_go_to_the_fuller),
         cmocka_unit_test(test_unknown_gets_the_median),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_expected_watts),
+        cmocka_unit_test(test_sleep_and_risk),
         cmocka_unit_test(test_no_candidates),
         cmocka_unit_test(test_any_candidates),
     };
