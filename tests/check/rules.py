@@ -61,7 +61,7 @@ PURE = [
     "node-agent/counts.c", "node-agent/doubt.c", "node-agent/integrator.c", "node-agent/msr_rapl.c",
     "node-agent/identity.c", "node-agent/identity_machine.c", "node-agent/idle_policy.c", "node-agent/idle_prior.c",
     "node-agent/kalman_domain.c", "node-agent/kin.c", "node-agent/ledger.c", "node-agent/pace.c", "node-agent/period.c",
-    "extender/hull.c", "extender/protocol.c", "extender/score.c",
+    "extender/hull.c", "extender/protocol.c", "extender/score.c", "extender/sim.c", "extender/sim_place.c", "extender/sim_plugins.c",
     "vpa-recommender/estimator.c", "vpa-recommender/feed.c", "vpa-recommender/histogram.c",
     "vpa-recommender/memory_peaks.c",
     "api/cpu_class.c", "api/curve.c", "api/power_model.c", "api/power_model_kepler.c", "api/quantity.c", "api/selector.c",

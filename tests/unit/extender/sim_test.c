@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cluster simulator: energy of what can be added up by hand, the scheduler's own scores, and
+ * that equal input gives equal figures.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "extender/sim.h"
+#include "extender/sim_plugins.h"
+#include "tests/sim/cluster/cluster_sim.h"
+#include "tests/support/cmocka.h"
+
+/** 4 cores, 10 W idle, 20 W a core below the middle and 40 W above. */
+static struct ext_sim_node node_of(const char *name)
+{
+    struct ext_sim_node node = {
+        .curve = {.capacity_mcpu = 4000,
+                  .n = 3,
+                  .knots = {{0, 10000, 0}, {500, 50000, 0}, {1000, 130000, 0}}},
+        .work_per_mcpu = 1,
+        .pods_max = 110,
+    };
+
+    (void)snprintf(node.name, sizeof(node.name), "%s", name);
+    return node;
+}
+
+static void test_energy_by_hand(void **state)
+{
+    (void)state;
+    struct ext_sim_node nodes[] = {node_of("a")};
+    struct ext_sim_pod pods[] = {
+        {.arrival_s = 10, .end_s = 30, .request_mcpu = 1000, .work_mcpu = 1000},
+        {.arrival_s = 20, .end_s = 40, .request_mcpu = 2000, .work_mcpu = 2600},
+        {.arrival_s = 25, .end_s = 28, .request_mcpu = 2000, .work_mcpu = 2000}, /* no room */
+    };
+    const struct ext_sim_input input = {1, nodes, 3, pods, 0};
+    struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_SPREAD, 50);
+    struct ext_sim_result result;
+    uint32_t placed[3];
+
+    assert_int_equal(ext_sim_run(&input, &conf, &result, placed), 0);
+    /* 10 s at 0, 10 s at 1 core, 10 s at 3.6, 10 s at 2.6, 10 s at 0 */
+    double want_j = 10 * (10 + 30 + (50 + 1.6 * 40) + (50 + 0.6 * 40) + 10);
+    assert_true(fabs(result.energy_uj - want_j * 1e6) < 1);
+    assert_true(fabs(result.mean_mw - want_j * 1000 / 50) < 1e-6);
+    assert_true(fabs(result.peak_mw - 114000) < 1e-6);
+    assert_true(fabs(result.work_mcpu_s - (20 * 1000 + 20 * 2600)) < 1e-6);
+    assert_true(fabs(result.over_permille - 1000 * 10 / 50.0) < 1e-6);
+    assert_int_equal(result.unplaced, 1);
+    assert_int_equal(result.waited, 1);
+    assert_int_equal(placed[1], 0);
+    assert_int_equal(placed[2], UINT32_MAX);
+    /* a part of it */
+    conf.from_s = 15;
+    conf.to_s = 25;
+    assert_int_equal(ext_sim_run(&input, &conf, &result, NULL), 0);
+    assert_true(fabs(result.energy_uj - (5 * 30 + 5 * 114) * 1e6) < 1);
+}
+
+static void test_sleep_and_price(void **state)
+{
+    (void)state;
+    struct ext_sim_node nodes[] = {node_of("a")};
+    struct ext_sim_pod pods[] = {
+        {.arrival_s = 1000, .end_s = 1100, .request_mcpu = 1000, .work_mcpu = 1000}};
+    const struct ext_sim_input input = {1, nodes, 1, pods, 0};
+    struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_KWATT, 2000);
+    struct ext_sim_result result;
+
+    nodes[0].sleepable = true;
+    nodes[0].sleep_mw = 2000;
+    nodes[0].wake_uj = 7e6;
+    nodes[0].energy_price = 2;
+    assert_int_equal(ext_sim_run(&input, &conf, &result, NULL), 0);
+    /* idle for the tail, asleep, woken, a pod, idle for the tail, asleep */
+    double want_j = 300 * 10 + 700 * 2 + 7 + 100 * 30 + 300 * 10 + 600 * 2;
+    assert_true(fabs(result.energy_uj - want_j * 1e6) < 1);
+    assert_true(fabs(result.priced_uj - 2 * want_j * 1e6) < 1);
+    assert_int_equal(result.wakes, 1);
+}
+
+static void test_plugins(void **state)
+{
+    (void)state;
+    static const struct ext_sim_candidate candidates[] = {
+        {.capacity_mcpu = 4000, .capacity_mib = 8192},
+        {.capacity_mcpu = 4000, .capacity_mib = 8192, .requested_mcpu = 2000},
+        {.capacity_mcpu = 4000, .requested_mcpu = 2000, .replicas = 2},
+    };
+    struct ext_sim_question question = {
+        .request_mcpu = 1000, .request_mib = 2048, .by_resources = true};
+    double scratch[3];
+    int64_t points[3];
+
+    ext_sim_plugins(&question, candidates, 3, scratch, points);
+    assert_int_equal(points[0], 75 + 100);
+    assert_int_equal(points[1], (25 + 75) / 2 + 75);
+    assert_int_equal(points[2], 25 + 100);
+    question.most_allocated = true;
+    ext_sim_plugins(&question, candidates, 3, scratch, points);
+    assert_int_equal(points[1], (75 + 25) / 2 + 75);
+    question = (struct ext_sim_question){.has_workload = true};
+    ext_sim_plugins(&question, candidates, 3, scratch, points);
+    assert_int_equal(points[0], 200);
+    assert_int_equal(points[2], 2 * (int64_t)(100 * 2 / round(2 * log(5) + 2)));
+    /* nodes that the scheduler looks for, as its adaptive percentage gives them */
+    static const size_t sizes[][2] = {{1, 1},      {99, 99},    {100, 100},  {500, 230},
+                                      {1000, 420}, {5000, 500}, {15000, 750}};
+    for (size_t i = 0; i < KW_ARRAY_SIZE(sizes); i++)
+        assert_int_equal(ext_sim_sample_size(sizes[i][0]), sizes[i][1]);
+}
+
+/* Equal figures again, and what each policy is known for. */
+static void test_policies(void **state)
+{
+    (void)state;
+    const struct sim_setting setting = {
+        .fleet = SIM_FLEET_MIXED, .load = 0.3, .scale = 0.3, .seed = 3};
+    struct ext_sim_result results[EXT_SIM_POLICY__MAX], again;
+    struct ext_sim_input input;
+
+    assert_int_equal(sim_cluster_make(&setting, &input), 0);
+    for (unsigned policy = 0; policy < EXT_SIM_POLICY__MAX; policy++) {
+        struct ext_sim_conf conf = ext_sim_defaults(policy, 6000);
+        conf.noise = 0.02;
+        assert_int_equal(ext_sim_run(&input, &conf, &results[policy], NULL), 0);
+        assert_int_equal(ext_sim_run(&input, &conf, &again, NULL), 0);
+        assert_memory_equal(&again, &results[policy], sizeof(again));
+        assert_true(fabs(again.work_mcpu_s - results[0].work_mcpu_s) < 1e-6 * again.work_mcpu_s);
+    }
+    assert_true(results[EXT_SIM_KWATT].energy_uj < 0.85 * results[EXT_SIM_SPREAD].energy_uj);
+    assert_true(results[EXT_SIM_KWATT].energy_uj < results[EXT_SIM_PACK].energy_uj);
+    ext_sim_input_free(&input);
+}
+
+static void test_bad_input(void **state)
+{
+    (void)state;
+    struct ext_sim_node nodes[] = {node_of("a")};
+    struct ext_sim_pod pods[] = {{.arrival_s = 5, .end_s = 6}, {.arrival_s = 4, .end_s = 6}};
+    struct ext_sim_input input = {1, nodes, 2, pods, 0};
+    struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_KWATT, 10);
+    struct ext_sim_result result;
+
+    assert_int_equal(ext_sim_run(&input, &conf, &result, NULL), -EINVAL); /* not by arrival */
+    pods[1] = (struct ext_sim_pod){.arrival_s = 7, .end_s = 7};
+    assert_int_equal(ext_sim_run(&input, &conf, &result, NULL), -EINVAL);
+    input.n_pods = 0;
+    assert_int_equal(ext_sim_run(&input, &conf, &result, NULL), 0);
+    conf.seed = 0;
+    assert_int_equal(ext_sim_run(&input, &conf, &result, NULL), -EINVAL);
+    conf.seed = 1;
+    nodes[0].work_per_mcpu = (double)NAN;
+    assert_int_equal(ext_sim_run(&input, &conf, &result, NULL), -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_energy_by_hand), cmocka_unit_test(test_sleep_and_price),
+        cmocka_unit_test(test_plugins),        cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_bad_input),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
