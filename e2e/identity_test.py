@@ -133,7 +133,7 @@ def test_processes() -> None:
             wait_for("both to have drawn", both)
             page = agent.get("/metrics")[1]
             line = next(line for line in page.splitlines() if f'pid="{one.pid}"' in line)
-            check('comm="python' in line and "/python" in line and 'type="regular"' in line and 'container_id=""' in line, line)
+            check('comm="python' in line and "/python" in line and 'type="regular"' in line and f'cgroup="{group.path}"' in line, line)
             had = processes(page)[one.pid]
             one.kill()
             one.wait()
@@ -145,8 +145,27 @@ def test_processes() -> None:
             check(agent.terminate() == 0, agent.log.read_text())
 
 
+def test_blind() -> None:
+    """An agent in a PID namespace of its own, as a pod is: it says what it cannot see, and the rest is as ever."""
+    with rig.folder() as name, rig.Cgroup("vm") as group:
+        folder = pathlib.Path(name)
+        agent = rig.Agent(folder, "--interval", "500ms", "--metrics-processes", "100")
+        agent.wrapper = ["unshare", "--pid", "--fork", "--kill-child"]
+        machine = group.run(*QEMU) if shutil.which(QEMU[0]) else group.run(*BURN)
+        with agent:
+            check("processes are hidden" in agent.log.read_text(), agent.log.read_text())
+            view = agent.next_view()
+            found = rig.workload(view, cgroup=group.path)
+            check(found is not None and found["kind"] == "cgroup", f"{found}")
+            rig.check_books(view)
+            # by the numbers of its own namespace others would be read
+            check("kwatt_processes" not in agent.get("/metrics")[1], "processes of another namespace")
+        machine.kill()
+        machine.wait()
+
+
 def main() -> int:
-    for test in (test_processes, test_names):
+    for test in (test_blind, test_processes, test_names):
         print(test.__name__, flush=True)
         test()
     return 0

@@ -27,6 +27,7 @@
 #include "common/loop.h"
 #include "common/version.h"
 #include "node-agent/accounting_choice.h"
+#include "node-agent/cgroup_procs.h"
 #include "node-agent/exporter.h"
 #include "node-agent/model_file.h"
 #include "node-agent/node_about.h"
@@ -302,7 +303,11 @@ static int start_lookup(struct agent *agent, struct kw_err *err)
     struct agent_lookup_conf conf = {.mounts = agent_cgroups_mounts(agent->cgroups),
                                      .procfs_root = agent->roots.procfs,
                                      .host_root = agent->options->host_root};
-    return agent_lookup_start(&conf, &agent->lookup, err);
+    int rc = agent_lookup_start(&conf, &agent->lookup, err);
+    if (rc == 0 && agent_procfs_is_foreign(agent->roots.procfs))
+        kw_log_info(agent->log, "processes are hidden: this one has a PID namespace of its own",
+                    kw_str("lacks", "machines of QEMU outside of libvirt, metrics of processes"));
+    return rc;
 }
 
 static int make_sampler(struct agent *agent, struct kw_err *err)
@@ -312,7 +317,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
     bool estimated = agent_metering_ops(agent->metering)->estimated;
     const struct agent_model_power power = agent_model_power_of(
         estimated ? agent->model : NULL, &agent->topology, options->idle_w, options->full_w);
-    if (options->metrics_processes > 0 &&
+    if (options->metrics_processes > 0 && !agent_procfs_is_foreign(agent->roots.procfs) &&
         agent_process_watch_new(agent->roots.procfs, part, options->metrics_processes,
                                 &agent->processes) < 0)
         return kw_err_set(err, -ENOMEM, "out of memory");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/num.h"
 
 #define TEXT_MIN 4096
@@ -78,6 +79,19 @@ static ssize_t read_all(int fd, struct agent_pids *pids)
         if (n == 0 || len == pids->text_cap)
             return (ssize_t)len;
     }
+}
+
+bool agent_procfs_is_foreign(const char *procfs_root)
+{
+    char path[PATH_MAX], text[32];
+    uint64_t pid = 0;
+
+    /* it calls this process by the number that it has in the procfs' own namespace */
+    if (kw_path_join(path, sizeof(path), procfs_root, "self") < 0)
+        return false;
+    ssize_t n = readlink(path, text, sizeof(text));
+    return n > 0 && kw_parse_u64_span(text, (size_t)n, 1, INT32_MAX, &pid) == 0 &&
+           (pid_t)pid != getpid();
 }
 
 int agent_cgroup_procs_read(const struct agent_cgroup_mounts *mounts,

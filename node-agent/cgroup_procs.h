@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -27,6 +28,10 @@ void agent_pids_free(struct agent_pids *pids);
  * @return how many were hidden that way; -ENOMEM.
  */
 int agent_pids_parse(const char *text, size_t len, struct agent_pids *ret);
+
+/** Whether a procfs is of another PID namespace than this process: the numbers that cgroups show
+ * here are not those of its folders. */
+bool agent_procfs_is_foreign(const char *procfs_root);
 
 /**
  * Lists the processes right in a cgroup, children not included. Memory is kept between calls.

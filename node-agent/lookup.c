@@ -50,6 +50,7 @@ struct question {
 struct agent_lookup {
     struct agent_cgroup_mounts mounts;
     const char *procfs_root, *host_root;
+    bool blind;
     struct kw_worker worker;
     enum turn turn; /* under the worker's lock */
     size_t n;
@@ -70,7 +71,7 @@ static bool is_engine_container(const struct agent_label *label)
 
 static void look_for_machines(struct agent_lookup *lookup)
 {
-    for (size_t i = 0; i < lookup->n; i++) {
+    for (size_t i = 0; i < lookup->n && !lookup->blind; i++) {
         struct question *question = &lookup->batch[i];
         question->machine =
             agent_occupant_read(&lookup->mounts, lookup->procfs_root, question->label->cgroup,
@@ -261,6 +262,7 @@ int agent_lookup_start(const struct agent_lookup_conf *conf, struct agent_lookup
     lookup->mounts = *conf->mounts;
     lookup->procfs_root = conf->procfs_root;
     lookup->host_root = conf->host_root;
+    lookup->blind = agent_procfs_is_foreign(conf->procfs_root);
     kw_worker_init(&lookup->worker);
     int rc = kw_worker_start(&lookup->worker, "lookup", run, lookup);
     if (rc < 0) {

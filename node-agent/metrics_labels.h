@@ -8,7 +8,7 @@
  * Parts of the page of node-agent/metrics_page.c, for that file and the one beside it only.
  */
 
-#define AGENT_LABELS_MAX 10
+#define AGENT_LABELS_MAX 12
 
 /** Labels of one sample, node_name always last. Zeros: none yet. */
 struct agent_labels {

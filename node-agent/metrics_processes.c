@@ -32,6 +32,8 @@ static const struct kw_label *labels_of(struct agent_labels *labels,
     agent_labels_put(labels, "container_id",
                      process->container != NULL ? process->container->id : "");
     agent_labels_put(labels, "vm_id", vm ? (uuid[0] != '\0' ? uuid : process->owner->id) : "");
+    /* Kepler has none; what has none here is the system's */
+    agent_labels_put(labels, "cgroup", process->owner != NULL ? process->owner->cgroup : "");
     if (zone != NULL)
         agent_labels_put(labels, "zone", zone);
     return agent_labels_seal(labels, input);

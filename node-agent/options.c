@@ -132,8 +132,7 @@ static const struct kw_conf_option options[] = {
      AT(metrics_processes), "0", 0, 10000, NULL, "N",
      "list the N processes that draw most in /metrics, under Kepler's names, those of no "
      "workload,\n"
-     "too; every sample then looks at each process, which costs CPU time as nothing else here "
-     "does;\n0: none is looked at",
+     "too; every sample then looks at each process, some 20 us of CPU time each; 0: at none",
      "Publishing"},
     /* the program itself */
     KW_CONFINE_ROW(struct agent_options, seccomp, "Program") KW_LOG_ROW(struct agent_options,

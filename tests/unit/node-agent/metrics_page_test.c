@@ -239,7 +239,7 @@ static void test_processes(void **state)
     write_page(KW_METRICS_TEXT, true);
 #define VM                                                                       \
     "{pid=\"42\",comm=\"qemu \\\"x\\\"\",exe=\"/usr/bin/q\\\\xff\",type=\"vm\"," \
-    "state=\"running\",container_id=\"\",vm_id=\"u-1\",zone="
+    "state=\"running\",container_id=\"\",vm_id=\"u-1\",cgroup=\"/a\\\"b\\\\c.service\",zone="
     assert_line("kepler_process_cpu_joules_total" VM "\"package\",node_name=\"node-1\"} 3.000005");
     assert_line("kepler_process_cpu_joules_total" VM "\"dram\",node_name=\"node-1\"} 0.000007");
     assert_line("kepler_process_cpu_watts" VM "\"package\",node_name=\"node-1\"} 0.750");
