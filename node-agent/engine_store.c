@@ -50,11 +50,13 @@ static uint64_t owner_of(const char *cgroup)
     return SYSTEM;
 }
 
+/* A cgroup that only has the id is often docker's, which runs its containers by containerd. */
 static bool is_wanted(const struct search *search, const struct agent_engine_query *query,
                       const char *runtime)
 {
     return !query->found && owner_of(query->cgroup) == search->owner &&
-           (query->runtime[0] == '\0' || strcmp(query->runtime, runtime) == 0);
+           (query->runtime[0] == '\0' || strcmp(query->runtime, runtime) == 0 ||
+            strcmp(query->runtime, "containerd") == 0);
 }
 
 static bool any_wanted(const struct search *search, const char *runtime)

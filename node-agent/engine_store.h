@@ -10,7 +10,7 @@
 struct agent_engine_query {
     const char *id;      /**< 64 hexadecimal digits */
     const char *cgroup;  /**< its path, which says whose it is where its engine runs rootless */
-    const char *runtime; /**< "docker", "podman"; "": either */
+    const char *runtime; /**< "docker", "podman"; "", "containerd": either */
     bool found;
     struct agent_engine_container container;
 };

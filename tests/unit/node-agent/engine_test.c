@@ -209,6 +209,7 @@ static void test_podman_of_the_machine(void **state)
         {.id = ID_A, .cgroup = "/machine.slice/libpod-x.scope", .runtime = "podman"},
         {.id = ID_B, .cgroup = "/x", .runtime = ""},
         {.id = ID_C, .cgroup = "/x", .runtime = "docker"},
+        {.id = ID_C, .cgroup = "/jobs/x", .runtime = "containerd"},
     };
 
     (void)state;
@@ -217,10 +218,11 @@ static void test_podman_of_the_machine(void **state)
                    "\",\"names\":[\"c\"]}]");
     kwt_tree_write(&tree, "run/containers/storage/overlay-containers/volatile-containers.json",
                    "[{\"id\":\"" ID_B "\",\"names\":[\"b\"]}]");
-    agent_engine_find(tree.root, queries, 3);
+    agent_engine_find(tree.root, queries, 4);
     assert_string_equal(queries[0].container.name, "a");
     assert_string_equal(queries[1].container.name, "b");
     assert_false(queries[2].found);
+    assert_string_equal(queries[3].container.name, "c");
 }
 
 static void test_a_users_own(void **state)
