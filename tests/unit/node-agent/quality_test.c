@@ -2,7 +2,9 @@
 /*
  * Each quality flag by its cause, on whole samples: a powercap tree of files, the sampler as it is,
  * and clocks that this test moves (wrapped at link time). Whatever happens, each package's books
- * balance, and the joules are those that the tree says.
+ * balance, and the joules are those that the tree says. The last test is that no flag was left out.
+ * Of a PMU that is shared see bpf_multiplexed_test.c, of a full map bpf_room_test.c: what they
+ * count is played here.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,84 +17,19 @@
 #include "node-agent/sampler.h"
 #include "tests/support/cmocka.h"
 #include "tests/unit/node-agent/meter_rig.h"
+#include "tests/unit/node-agent/quality_rig.h"
 
 #define RANGE_UJ   UINT64_C(262143328850)
 #define RANGE_TEXT "262143328850\n"
 #define UNIT_UJ    61
 #define WINDOW_NS  (500 * KW_NS_PER_MS)
 
-/* ns that each clock is ahead of a base of 1000 s. */
-static struct {
-    uint64_t monotonic, boot, real;
-} clocks;
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
-{
-    uint64_t ns = 1000 * KW_NS_PER_S;
-
-    switch (clock) {
-    case CLOCK_MONOTONIC: ns += clocks.monotonic; break;
-    case CLOCK_BOOTTIME: ns += clocks.boot; break;
-    case CLOCK_REALTIME: ns += clocks.real; break;
-    default: ns = 0;
-    }
-    *ret = (struct timespec){.tv_sec = (time_t)(ns / KW_NS_PER_S),
-                             .tv_nsec = (long)(ns % KW_NS_PER_S)};
-    return 0;
-}
-
-static void pass_ns(uint64_t ns)
-{
-    clocks.monotonic += ns;
-    clocks.boot += ns;
-    clocks.real += ns;
-}
-
-static struct {
-    uint64_t system_ns, overflow_ns;
-    uint64_t enabled_ns, running_ns; /* of hardware counters; 0: there are none */
-    int error;
-} played;
-
-static int played_read(void *self, struct agent_usage *ret)
-{
-    (void)self;
-    if (played.error != 0)
-        return played.error;
-    int rc = agent_usage_reset(
-        ret, 2, 2, played.enabled_ns > 0 ? AGENT_FEATURE_BIT(AGENT_FEATURE_COUNTERS) : 0);
-    if (rc < 0)
-        return rc;
-    ret->t_ns = kw_now_ns();
-    agent_usage_add(ret, AGENT_KEY_SYSTEM)[0] = played.system_ns;
-    if (played.enabled_ns > 0) {
-        ret->more[0].enabled_ns = played.enabled_ns;
-        ret->more[0].running_ns = played.running_ns;
-    }
-    if (played.overflow_ns > 0) {
-        agent_usage_add(ret, AGENT_KEY_OVERFLOW)[0] = played.overflow_ns;
-        ret->overflowed = true;
-    }
-    return 0;
-}
-
-static void played_forget(void *self, const uint64_t *keys, size_t n)
-{
-    (void)self;
-    (void)keys;
-    (void)n;
-}
-
-static const struct agent_accounting_ops accounting = {
-    .name = "played", .read = played_read, .forget = played_forget};
-
 static struct kwt_tree tree;
 static struct agent_topology topology;
 static struct agent_metering *metering;
 static struct agent_sampler *sampler;
 static struct agent_snapshot *shown;
-static uint64_t counter_uj[2];
+static uint64_t counter_uj[3];
 
 static void set_counter(unsigned zone, uint64_t uj)
 {
@@ -114,7 +51,7 @@ static void start(const char *meter)
     struct agent_meter_conf meter_conf = {.topology = &topology, .sysfs_root = tree.root};
     struct agent_sampler_conf conf = {
         .topology = &topology,
-        .accounting = &accounting,
+        .accounting = &kwt_played_accounting,
         .method = agent_attributions[0],
         .prior = {.idle_mw = 2000, .full_mw = 20000},
         .node = "test",
@@ -129,8 +66,8 @@ static void start(const char *meter)
 static int setup(void **state)
 {
     (void)state;
-    memset(&clocks, 0, sizeof(clocks));
-    memset(&played, 0, sizeof(played));
+    memset(&kwt_clocks, 0, sizeof(kwt_clocks));
+    memset(&kwt_played, 0, sizeof(kwt_played));
     kwt_tree_make(&tree);
     kwt_meter_topology(&topology, 2, "GenuineIntel");
     for (unsigned zone = 0; zone < 2; zone++) {
@@ -160,8 +97,8 @@ static void window(void)
 {
     struct agent_sample_notes notes;
 
-    pass_ns(WINDOW_NS);
-    played.system_ns += WINDOW_NS / 2;
+    kwt_pass_ns(WINDOW_NS);
+    kwt_played.system_ns += WINDOW_NS / 2;
     agent_sampler_window(sampler, WINDOW_NS, &notes);
 }
 
@@ -182,11 +119,15 @@ static uint64_t measured_uj(void)
     return kw_sample_total(&shown->sample).measured_uj;
 }
 
+/** What any sample of any test said. */
+static uint32_t ever_shown;
+
 static uint32_t shown_quality(void)
 {
+    ever_shown |= shown->sample.quality;
     /* said of every window where there are none */
     assert_int_equal((shown->sample.quality & KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS)) != 0,
-                     played.enabled_ns == 0);
+                     kwt_played.enabled_ns == 0);
     return shown->sample.quality & ~KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS);
 }
 
@@ -269,7 +210,7 @@ static void test_stale(void **state)
     assert_quality(0);
     assert_int_equal(measured_uj(), 4000000);
     /* CPU time that cannot be read: the energy is nobody's, and said to be */
-    played.error = -EIO;
+    kwt_played.error = -EIO;
     draw(0, 1500000);
     draw(1, 1500000);
     window();
@@ -308,7 +249,7 @@ static void test_overflow(void **state)
     (void)state;
     start("powercap");
     for (size_t i = 0; i < 5; i++) {
-        played.overflow_ns += grows[i] ? 1000000 : 0;
+        kwt_played.overflow_ns += grows[i] ? 1000000 : 0;
         draw(0, 1000000);
         draw(1, 1000000);
         window();
@@ -321,19 +262,19 @@ static void test_overflow(void **state)
 static void test_multiplexed(void **state)
 {
     (void)state;
-    played.enabled_ns = played.running_ns = 1;
+    kwt_played.enabled_ns = kwt_played.running_ns = 1;
     start("powercap");
-    played.system_ns += 1000;
-    played.enabled_ns += 1000;
-    played.running_ns += 500;
+    kwt_played.system_ns += 1000;
+    kwt_played.enabled_ns += 1000;
+    kwt_played.running_ns += 500;
     draw(0, 1000000);
     draw(1, 1000000);
     window();
     show();
     assert_quality(KW_QUALITY_BIT(KW_QUALITY_MULTIPLEXED));
-    played.system_ns += 1000;
-    played.enabled_ns += 1000;
-    played.running_ns += 1000;
+    kwt_played.system_ns += 1000;
+    kwt_played.enabled_ns += 1000;
+    kwt_played.running_ns += 1000;
     draw(0, 1000000);
     draw(1, 1000000);
     window();
@@ -349,8 +290,8 @@ static void test_stopped(void **state)
 
     (void)state;
     start("powercap");
-    pass_ns(60 * KW_NS_PER_S);
-    played.system_ns += 30 * KW_NS_PER_S;
+    kwt_pass_ns(60 * KW_NS_PER_S);
+    kwt_played.system_ns += 30 * KW_NS_PER_S;
     draw(0, 600000000);
     draw(1, 600000000);
     agent_sampler_window(sampler, WINDOW_NS, &notes);
@@ -361,7 +302,7 @@ static void test_stopped(void **state)
     assert_int_equal(shown->sample.interval_ns, 60 * KW_NS_PER_S);
     assert_int_equal(shown->sample.used_mcpu, 500);
     /* late, as timers are on a busy machine, is not stopped */
-    pass_ns(1400 * KW_NS_PER_MS);
+    kwt_pass_ns(1400 * KW_NS_PER_MS);
     draw(0, 1000000);
     draw(1, 1000000);
     agent_sampler_window(sampler, WINDOW_NS, &notes);
@@ -377,10 +318,10 @@ static void test_slept(void **state)
 
     (void)state;
     start("powercap");
-    pass_ns(WINDOW_NS);
-    clocks.boot += 100 * KW_NS_PER_S;
-    clocks.real += 100 * KW_NS_PER_S;
-    played.system_ns += WINDOW_NS / 2;
+    kwt_pass_ns(WINDOW_NS);
+    kwt_clocks.boot += 100 * KW_NS_PER_S;
+    kwt_clocks.real += 100 * KW_NS_PER_S;
+    kwt_played.system_ns += WINDOW_NS / 2;
     draw(0, 103000000); /* 1 W each, and a little more */
     draw(1, 103000000);
     agent_sampler_window(sampler, WINDOW_NS, &notes);
@@ -404,8 +345,8 @@ static void test_slept_and_reset(void **state)
     set_counter(0, 90000000);
     set_counter(1, 90000000);
     start("powercap");
-    pass_ns(WINDOW_NS);
-    clocks.boot += 3600 * KW_NS_PER_S;
+    kwt_pass_ns(WINDOW_NS);
+    kwt_clocks.boot += 3600 * KW_NS_PER_S;
     set_counter(0, 1000);
     set_counter(1, 1000);
     agent_sampler_window(sampler, WINDOW_NS, &notes);
@@ -421,10 +362,10 @@ static void test_clock_steps(void **state)
     uint64_t epoch = 0;
 
     (void)state;
-    clocks.real = 1700000000 * KW_NS_PER_S;
+    kwt_clocks.real = 1700000000 * KW_NS_PER_S;
     start("powercap");
     for (size_t i = 0; i < 6; i++) {
-        clocks.real += (uint64_t)(steps_s[i] * (int64_t)KW_NS_PER_S);
+        kwt_clocks.real += (uint64_t)(steps_s[i] * (int64_t)KW_NS_PER_S);
         draw(0, 1000000);
         draw(1, 1000000);
         window();
@@ -440,14 +381,91 @@ static void test_clock_steps(void **state)
     }
 }
 
+/** A machine whose only meter tells power. It is read in a thread of its own, by clocks that run.
+ */
+static void test_integrated(void **state)
+{
+    uint32_t quality = 0;
+    uint64_t sum_uj = 0;
+
+    (void)state;
+    kwt_clocks.flow = true;
+    kwt_tree_write(&tree, "class/hwmon/hwmon0/name", "apm_xgene\n");
+    kwt_tree_write(&tree, "class/hwmon/hwmon0/power1_label", "CPU power\n");
+    kwt_tree_write(&tree, "class/hwmon/hwmon0/power1_input", "5000000\n");
+    start("hwmon-power");
+    for (int i = 0; i < 600 && sum_uj == 0; i++) {
+        struct agent_sample_notes notes;
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        agent_sampler_window(sampler, WINDOW_NS, &notes);
+        show();
+        quality |= shown_quality();
+        sum_uj = measured_uj();
+    }
+    assert_true((quality & KW_QUALITY_BIT(KW_QUALITY_INTEGRATED)) != 0);
+    assert_true(sum_uj > 0);
+}
+
+/** More packages than are told apart. */
+static void test_incomplete(void **state)
+{
+    (void)state;
+    for (unsigned zone = 2; zone < 70; zone++) {
+        char dir[32], name[32];
+        (void)snprintf(dir, sizeof(dir), "intel-rapl:%x", zone);
+        (void)snprintf(name, sizeof(name), "package-%u\n", zone);
+        kwt_meter_zone(&tree, dir, name, "0\n", RANGE_TEXT);
+    }
+    start("powercap");
+    draw(0, 1000000);
+    draw(1, 1000000);
+    window();
+    show();
+    assert_true((shown_quality() & KW_QUALITY_BIT(KW_QUALITY_INCOMPLETE)) != 0);
+}
+
+/** Two packages that claim more than the whole machine draws, for longer than a moment. */
+static void test_doubtful(void **state)
+{
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:2", "psys\n", "0\n", RANGE_TEXT);
+    set_counter(2, 1000);
+    start("powercap");
+    for (unsigned i = 0; i < 200; i++) {
+        draw(0, 1000000);
+        draw(1, 1000000);
+        draw(2, 500000);
+        window();
+        show();
+        if ((shown_quality() & KW_QUALITY_BIT(KW_QUALITY_DOUBTFUL)) != 0)
+            break;
+        assert_quality(0);
+    }
+    assert_quality(KW_QUALITY_BIT(KW_QUALITY_DOUBTFUL));
+}
+
+/** Every flag there is was set by one of the tests above. */
+static void test_none_left_out(void **state)
+{
+    (void)state;
+    for (unsigned bit = 0; bit < KW_QUALITY__MAX; bit++) {
+        if ((ever_shown & KW_QUALITY_BIT(bit)) == 0)
+            fail_msg("no test sets \"%s\"", kw_quality_names[bit]);
+    }
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_wrapped),         TEST(test_reset),       TEST(test_implausible),
-        TEST(test_stale),           TEST(test_frozen),      TEST(test_estimated),
-        TEST(test_overflow),        TEST(test_stopped),     TEST(test_slept),
-        TEST(test_slept_and_reset), TEST(test_clock_steps), TEST(test_multiplexed),
+        TEST(test_wrapped),     TEST(test_reset),
+        TEST(test_implausible), TEST(test_stale),
+        TEST(test_frozen),      TEST(test_estimated),
+        TEST(test_overflow),    TEST(test_stopped),
+        TEST(test_slept),       TEST(test_slept_and_reset),
+        TEST(test_clock_steps), TEST(test_multiplexed),
+        TEST(test_integrated),  TEST(test_incomplete),
+        TEST(test_doubtful),    cmocka_unit_test(test_none_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
