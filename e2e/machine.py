@@ -23,8 +23,11 @@ BUSYBOX = pathlib.Path("/bin/busybox")
 METER = "acpi_power_meter"
 BOOT_SECONDS = 280  # takes 25 on an idle machine, 45 on a busy one
 # Two virtual CPUs in one thread: with a thread each, the emulator loses code that the kernel patches while tracing starts.
-MACHINE = ["-machine", "q35", "-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", "1024", "-nodefaults",
-           "-display", "none", "-serial", "stdio", "-no-reboot"]
+MACHINE = ["-machine", "q35", "-accel", "tcg,thread=single", "-m", "1024", "-nodefaults", "-display", "none", "-serial", "stdio",
+           "-no-reboot"]
+CORES = ["-cpu", "max", "-smp", "2"]
+# One core with two threads. As the emulator names the vendor otherwise, the kernel would not ask the CPU for its threads.
+SIBLINGS = ["-cpu", "max,vendor=GenuineIntel", "-smp", "2,sockets=1,cores=1,threads=2"]
 PRELUDE = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin LD_LIBRARY_PATH=/lib
@@ -125,17 +128,18 @@ def initrd(init: str, programs: dict[str, pathlib.Path], files: dict[str, bytes 
     return gzip.compress(archive(every, {"init", *binaries, *loaded}), 1)
 
 
-def boot(qemu: str, image: pathlib.Path, content: bytes, acpi: bytes = b"") -> str:
+def boot(qemu: str, image: pathlib.Path, content: bytes, acpi: bytes = b"", cpus: list[str] | None = None,
+         seconds: float = BOOT_SECONDS) -> str:
     """Runs the machine until it powers itself off. acpi: one more table for its firmware. Returns what it said."""
     with tempfile.TemporaryDirectory(prefix="kwatt-e2e.") as folder:
         root = pathlib.Path(folder) / "initrd"
         root.write_bytes(content)
         table = pathlib.Path(folder) / "table.aml"
         table.write_bytes(acpi)
-        command = [qemu, *MACHINE, *(["-acpitable", f"file={table}"] if acpi else []), "-kernel", image, "-initrd", root,
+        command = [qemu, *MACHINE, *(cpus or CORES), *(["-acpitable", f"file={table}"] if acpi else []), "-kernel", image, "-initrd", root,
                    "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off rdinit=/init"]
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=BOOT_SECONDS,
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds,
                                   preexec_fn=die_with_parent, check=False)
         except subprocess.TimeoutExpired as late:
             raise Failure(f"the machine did not end:\n{(late.stdout or b'').decode(errors='replace')[-3000:]}") from late
