@@ -40,6 +40,11 @@ KEPLER_BOARD = [
     (f'topk(10,sum by (container_name,zone)(kepler_container_cpu_watts{{{JOB}, zone=~"package"}}))', (0.1, WATTS)),
     (f'sum by (zone) (kepler_process_cpu_watts{{{JOB}, zone=~"package"}})', (0.1, WATTS)),
     (f'topk(10,sum by (comm,zone)(kepler_process_cpu_watts{{{JOB}, zone=~"package"}}))', (0.1, WATTS)),
+    (f'label_join(count by (pid, comm) (kepler_process_cpu_watts{{{JOB}}}), "process", " | ", "comm", "pid")', None),
+    (f'abs(sum(kepler_node_cpu_active_watts{{{JOB}, zone="package"}}) - sum(kepler_process_cpu_watts{{{JOB}, zone="package"}}))',
+     (0, WATTS)),
+    (f'abs(sum(rate(kepler_process_cpu_joules_total{{{JOB}, container_id!="", zone="package"}}[20s]))'
+     f' - sum(rate(kepler_container_cpu_joules_total{{{JOB}, zone="package"}}[20s])))', (0, 0.2 * WATTS)),
     (f'topk(10,kepler_process_cpu_watts{{{JOB}, zone=~"package", type="container", container_id="{CONTAINER}"}})', (0.1, WATTS)),
     (f'rate(kepler_process_cpu_joules_total{{{JOB}, zone="package", container_id="{CONTAINER}"}}[20s])', (0.1, WATTS)),
     (f'sum by (zone) (kepler_vm_cpu_watts{{{JOB}, zone=~"package"}})', (0, WATTS)),
@@ -161,7 +166,7 @@ def test() -> None:
         folder = pathlib.Path(name)
         meter = rig.Meter(folder / "sys", 1000)
         agent = rig.Agent(folder, "--sysfs", str(folder / "sys"), "--interval", "1s", "--meter", "powercap", "--idle-watts",
-                          str(IDLE_WATTS), "--cgroup-root", f"/{rig.NAME}-m", "--metrics-processes", "1000")
+                          str(IDLE_WATTS), "--cgroup-root", f"/{rig.NAME}-m", "--metrics-processes", "1000", "--metrics-containers")
         agent.listen = f"127.0.0.1:{port}"
         burners = [group.run(sys.executable, "-c", "while True: pass") for group in (pod, container)]
         burners.append(unit.run(*QEMU))

@@ -25,7 +25,7 @@
 #include "node-agent/path_part.h"
 
 /* Questions at a time. */
-#define BATCH_MAX 128
+#define BATCH_MAX 512
 
 #define ASK_LONGEST_NS (256 * KW_NS_PER_S)
 #define ASKS_MAX       8 /* 2^8 s is the longest wait */

@@ -168,6 +168,22 @@ static unsigned check_lines(const char *text, unsigned columns)
     return lines;
 }
 
+/** A container outside Kubernetes is shown with what it was made of. */
+static void containers_have_images(void **state)
+{
+    struct cli_row rows[] = {
+        {.name = "web", .namespace_ = "", .image = "nginx:1", .kind = "container", .id = "a"},
+        {.name = "db", .namespace_ = "", .image = "", .kind = "vm", .id = "b"}};
+    struct cli_table_style style = {.columns = 120};
+    kw_cleanup(kw_buf_free) struct kw_buf out = {0};
+
+    (void)state;
+    cli_table_workloads(&out, rows, 2, &style);
+    assert_non_null(strstr(out.data, "web (nginx:1) "));
+    assert_non_null(strstr(out.data, "db "));
+    assert_null(strstr(out.data, "db ("));
+}
+
 static void every_width_holds_its_lines(void **state)
 {
     (void)state;
@@ -278,6 +294,7 @@ int main(void)
         cmocka_unit_test(rates_are_differences),
         cmocka_unit_test(without_an_earlier_view_rates_are_means),
         cmocka_unit_test(sorts_by_each_column),
+        cmocka_unit_test(containers_have_images),
         cmocka_unit_test(every_width_holds_its_lines),
         cmocka_unit_test(rows_beyond_the_limit_are_counted),
         cmocka_unit_test(a_table_that_hides_all_in_the_system_says_what_to_do),
