@@ -145,6 +145,53 @@ def test_processes() -> None:
             check(agent.terminate() == 0, agent.log.read_text())
 
 
+# Calls itself by its first argument and burns; forks short-lived ones all the time.
+ODD = """
+import ctypes, os, sys, time
+ctypes.CDLL(None).prctl(15, os.fsencode(sys.argv[1]), 0, 0, 0)
+while True:
+    end = time.process_time() + 0.01
+    while time.process_time() < end: pass
+    for _ in range(10):
+        if os.fork() == 0:
+            os._exit(0)
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]: pass
+    except ChildProcessError: pass
+"""
+
+
+def test_odd_processes() -> None:
+    """Names of any bytes, storms of forks, moves between cgroups: the page stays one that Prometheus takes, and the books balance."""
+    with rig.folder() as name, rig.Cgroup("one") as one, rig.Cgroup("two") as two:
+        folder = pathlib.Path(name)
+        meter = rig.Meter(folder / "sys", 0)
+        names = [b'a"b\\c', b"a)\n(b 1 2", b"\xff\xfe{}", b"", b" "]
+        with rig.Drawing(meter, 5, 30, (one, two)), \
+                rig.Agent(folder, "--sysfs", str(folder / "sys"), "--interval", "1s", "--meter", "powercap", "--idle-watts", "5",
+                          "--metrics-processes", "5000") as agent:
+            odd = [one.run(sys.executable, "-c", ODD, text) for text in names]
+            last: dict[int, int] = {}
+            for round_ in range(6):
+                sequence = agent.metric("kwatt_samples_total")
+                wait_for("another sample", lambda: agent.metric("kwatt_samples_total") > sequence)  # noqa: B023
+                page = agent.get("/metrics")[1]
+                check_process_books(page)
+                now = processes(page)
+                check(all(now.get(one.pid, uj) >= uj for one, uj in ((o, last.get(o.pid, 0)) for o in odd)), f"{last} -> {now}")
+                last = now
+                to = (two, one)[round_ % 2]
+                for process in odd:
+                    (to.folder / "cgroup.procs").write_text(str(process.pid))
+            if shutil.which("promtool"):
+                lint = subprocess.run(["promtool", "check", "metrics"], input=page, text=True, capture_output=True, check=False)
+                check(lint.returncode == 0 and not lint.stderr, f"promtool: {lint.stderr}{lint.stdout}")
+            for process in odd:
+                process.kill()
+                process.wait()
+            rig.check_books(agent.view())
+
+
 def test_blind() -> None:
     """An agent in a PID namespace of its own, as a pod is: it says what it cannot see, and the rest is as ever."""
     with rig.folder() as name, rig.Cgroup("vm") as group:
@@ -165,7 +212,7 @@ def test_blind() -> None:
 
 
 def main() -> int:
-    for test in (test_blind, test_processes, test_names):
+    for test in (test_blind, test_processes, test_odd_processes, test_names):
         print(test.__name__, flush=True)
         test()
     return 0
