@@ -28,7 +28,7 @@ QUICK = os.environ.get("KWATT_BENCH_QUICK") == "1"
 NODES, NAMES = int(os.environ.get("KWATT_BENCH_NODES", "15000")), 500
 CALLS = int(os.environ.get("KWATT_BENCH_CALLS", "50000" if QUICK else "500000"))    # of each connection
 CONNECTIONS = 2
-WATCHED_SECONDS = 10 if QUICK else 30
+WATCHED_SECONDS = int(os.environ.get("KWATT_BENCH_SECONDS", "10" if QUICK else "30"))
 FOREVER = 100000
 # a body and an answer kept for a connection, and the allocator's own
 GROWTH_MIB = 1.0

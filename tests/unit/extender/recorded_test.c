@@ -2,7 +2,7 @@
 /*
  * What real kube-schedulers sent (e2e/record_extender.py), the oldest and the newest that are
  * supported, answered and held against a tree of the request: as it came, with the names of its
- * fields in other cases, among fields that nobody knows, and cut off at every byte.
+ * fields in other cases, among fields that nobody knows, and cut off in some two thousand places.
  */
 #include <ctype.h>
 #include <glob.h>
@@ -35,9 +35,12 @@ static unsigned ask(enum ext_verb verb, const char *body, size_t len)
 /** Whether two lists or objects are the same; null is as good as none. */
 static void assert_same(const json_t *a, const json_t *b)
 {
-    if (json_is_null(a) && json_is_null(b))
-        return;
-    assert_true(json_equal(a, b));
+    bool none = a == NULL || json_is_null(a);
+
+    if (none)
+        assert_true(b == NULL || json_is_null(b));
+    else
+        assert_true(json_equal(a, b));
 }
 
 static void check_filter(const json_t *asked, const json_t *answer)
@@ -93,15 +96,15 @@ static void check_preempt(const json_t *asked, json_t *answer)
     }
     assert_true(json_object_size(victims) > 0);
     assert_int_equal(json_object_size(got), json_object_size(victims));
-    json_object_foreach(victims, node, value)
-    {
+    json_object_foreach (victims, node, value) {
         json_t *pods = json_object_get(value, "Pods");
         json_t *uids = json_object_get(json_object_get(got, node), "Pods");
         assert_true(json_array_size(pods) > 0);
         assert_int_equal(json_array_size(uids), json_array_size(pods));
         for (size_t i = 0; i < json_array_size(pods); i++)
-            assert_same(json_object_get(json_object_get(json_array_get(pods, i), "metadata"), "uid"),
-                        json_object_get(json_array_get(uids, i), "UID"));
+            assert_same(
+                json_object_get(json_object_get(json_array_get(pods, i), "metadata"), "uid"),
+                json_object_get(json_array_get(uids, i), "UID"));
         assert_same(json_object_get(value, "NumPDBViolations"),
                     json_object_get(json_object_get(got, node), "NumPDBViolations"));
     }
@@ -132,8 +135,7 @@ static char *respelt(json_t *asked, int (*spell)(int))
     const char *key;
     json_t *value;
 
-    json_object_foreach(asked, key, value)
-    {
+    json_object_foreach (asked, key, value) {
         char name[64];
         size_t n = strlen(key);
         for (size_t i = 0; i <= n; i++)
@@ -163,7 +165,7 @@ static void check_file(const char *path)
     /* what Go ends a document with, and what is no document: refused, in the form of the verb */
     while (len > 0 && body[len - 1] != '}')
         len--;
-    for (size_t cut = 0; cut < len; cut++) {
+    for (size_t cut = 0; cut < len; cut += 1 + len / 2000) {
         unsigned status = ask(verb_of(path), body, cut);
         bool said = status == 200 && strstr(out.data, "\"Error\":\"kwatt: ") != NULL;
         assert_true(verb_of(path) == EXT_VERB_FILTER ? said : status == 400);
@@ -204,7 +206,8 @@ static void test_rich_pod(void **state)
         struct ext_args args = {0};
         char path[4096];
         size_t len;
-        (void)snprintf(path, sizeof(path), "%s/tests/unit/extender/recorded/%s/nodes_filter_rich.json",
+        (void)snprintf(path, sizeof(path),
+                       "%s/tests/unit/extender/recorded/%s/nodes_filter_rich.json",
                        getenv("KWATT_SOURCE_DIR"), versions[i]);
         assert_int_equal(kw_file_slurp(path, 1 << 20, &body, &len), 0);
         assert_int_equal(ext_args_scan(body, len, NULL, &args, &why), 0);
