@@ -135,48 +135,75 @@ static uint64_t bits_of(double value)
 static unsigned bucket_of(uint64_t bits, uint64_t least)
 {
     uint64_t step = (bits - least) >> STEP_SHIFT;
+    /* the lesser of both, as below the first wide one this wraps round to more than any step */
     uint64_t coarse = FINE_STEPS + ((step - FINE_STEPS) >> COARSE_LOG2);
-    uint64_t bucket = step < FINE_STEPS ? step : coarse;
+    uint64_t bucket = step < coarse ? step : coarse;
 
     return bucket < BUCKETS - 1 ? (unsigned)bucket : BUCKETS - 1;
 }
 
-/** Levels of `efficient`: scratch.value holds costs. */
+/** A bucket of costs: its rank, and between which fills its candidates lie. */
+struct bucket {
+    double rank;
+    double ranks_per_fill; /* that an emptier candidate loses */
+    double fullest, emptiest;
+};
+
+/** Rank of a candidate: that of its bucket, and what it loses for being emptier than the fullest.
+ */
+static inline double rank_of(const struct bucket *bucket, double fill)
+{
+    double lost = (bucket->fullest - fill) * bucket->ranks_per_fill;
+
+    return bucket->rank + (lost < TIE_RANKS ? lost : TIE_RANKS);
+}
+
+/** Ranks the buckets that hold a candidate. @return the greatest rank of a candidate; TIE_RANKS
+ * where there is one bucket: ranks are stretched, ties alone are not (a twentieth of fill is a
+ * level). */
+static double rank_buckets(struct bucket buckets[BUCKETS])
+{
+    double most = 0;
+    unsigned held = 0;
+
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        struct bucket *bucket = &buckets[i];
+        if (bucket->fullest < 0)
+            continue;
+        bucket->rank = held++;
+        /* what is beyond the last step is not told apart, by its fill neither */
+        bucket->ranks_per_fill = i == BUCKETS - 1 ? 0 : TIE_RANKS / TIE_FILL;
+        double last = rank_of(bucket, bucket->emptiest);
+        most = last > most ? last : most;
+    }
+    return held > 1 ? most : TIE_RANKS;
+}
+
+/** Levels of `efficient`: scratch.value holds costs. Between the passes, scores hold buckets. */
 static void score_costs(struct ext_score *score, uint8_t *scores)
 {
     double base = base_mw(score);
-    uint64_t least = bits_of(score->min + base), held = 0;
-    double fullest[BUCKETS] = {0};
-    double most = 0;
+    uint64_t least = bits_of(score->min + base);
+    struct bucket buckets[BUCKETS];
 
+    for (unsigned i = 0; i < BUCKETS; i++)
+        buckets[i] = (struct bucket){.fullest = -1, .emptiest = (double)INFINITY};
     for (size_t i = 0; i < score->n; i++) {
-        struct ext_score_scratch *s = &score->scratch[i];
+        const struct ext_score_scratch *s = &score->scratch[i];
         if (!is_known(s))
             continue;
-        unsigned bucket = bucket_of(bits_of(s->value + base), least);
-        held |= UINT64_C(1) << bucket;
-        fullest[bucket] = s->fill > fullest[bucket] ? s->fill : fullest[bucket];
-        s->value = bucket;
+        unsigned at = bucket_of(bits_of(s->value + base), least);
+        struct bucket *bucket = &buckets[at];
+        bucket->fullest = s->fill > bucket->fullest ? s->fill : bucket->fullest;
+        bucket->emptiest = s->fill < bucket->emptiest ? s->fill : bucket->emptiest;
+        scores[i] = (uint8_t)at;
     }
-    for (size_t i = 0; i < score->n; i++) {
-        struct ext_score_scratch *s = &score->scratch[i];
-        if (!is_known(s))
-            continue;
-        unsigned bucket = (unsigned)s->value;
-        uint64_t cheaper = held & ((UINT64_C(1) << bucket) - 1);
-        double emptier = fullest[bucket] - s->fill;
-        /* what is beyond the last step is not told apart, by its fill neither */
-        emptier = emptier < 0 || bucket == BUCKETS - 1 ? 0 : emptier / TIE_FILL;
-        s->value = __builtin_popcountll(cheaper) + TIE_RANKS * (emptier < 1 ? emptier : 1);
-        most = s->value > most ? s->value : most;
-    }
-    /* ranks are stretched; ties alone are not: a twentieth of fill is a level */
-    double ranks = __builtin_popcountll(held) > 1 ? most : TIE_RANKS;
-    double per_rank = (LEVELS - 1) / ranks;
+    double per_rank = (LEVELS - 1) / rank_buckets(buckets);
     for (size_t i = 0; i < score->n; i++) {
         const struct ext_score_scratch *s = &score->scratch[i];
         if (is_known(s))
-            scores[i] = (uint8_t)(LEVELS - 1 + 0.5 - s->value * per_rank);
+            scores[i] =
+                (uint8_t)(LEVELS - 1 + 0.5 - rank_of(&buckets[scores[i]], s->fill) * per_rank);
     }
 }
 
