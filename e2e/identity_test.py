@@ -41,6 +41,13 @@ def top(agent: rig.Agent) -> str:
                           capture_output=True, text=True).stdout
 
 
+def named_at_once(folder: pathlib.Path, parent: rig.Cgroup) -> bool:
+    done = subprocess.run([rig.AGENT, "--once", "--interval", "2s", "--host-root", str(folder), "--cgroup-root", parent.path],
+                          check=True, capture_output=True, text=True)
+    view = json.loads(done.stdout)
+    return bool(rig.workload(view, kind="vm", name="db") and rig.workload(view, id=CONTAINER, name="web"))
+
+
 def test_names() -> None:
     if shutil.which(QEMU[0]) is None:
         rig.skip(f"{QEMU[0]} is not installed")
@@ -65,6 +72,8 @@ def test_names() -> None:
                 page = agent.get("/metrics")[1]
                 check(f'vm_id="{UUID}"' in page and 'container_name="web"' in page, page)
                 check("web (nginx:1.25)" in top(agent) and "db" in top(agent), top(agent))
+                # one sample is enough for names that are there, where the machine is not too busy to look
+                wait_for("names in one sample", lambda: named_at_once(folder, parent))
                 machine.kill()
                 machine.wait()
                 burner.kill()

@@ -130,6 +130,16 @@ static int take_baseline(struct agent_sampler *sampler)
                               sampler->last_ns, kw_now_unix_ms());
 }
 
+/** Of workloads that are no pods. */
+static void ask_names(struct agent_sampler *sampler, uint64_t now_ns)
+{
+    struct agent_workload *const *workloads = NULL;
+    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
+
+    if (sampler->conf.lookup != NULL)
+        agent_lookup_name(sampler->conf.lookup, workloads, n, now_ns);
+}
+
 int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sampler **ret)
 {
     kw_cleanup(agent_sampler_free) struct agent_sampler *sampler = calloc(1, sizeof(*sampler));
@@ -164,6 +174,7 @@ int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sample
         rc = take_baseline(sampler);
     if (rc < 0)
         return rc;
+    ask_names(sampler, sampler->last_ns); /* so that the first sample has them */
     *ret = KW_TAKE_PTR(sampler);
     return 0;
 }
@@ -345,8 +356,7 @@ static void name_workloads(struct agent_sampler *sampler, uint64_t now_ns)
     struct agent_workload *const *workloads = NULL;
     size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
 
-    if (sampler->conf.lookup != NULL)
-        agent_lookup_name(sampler->conf.lookup, workloads, n, now_ns);
+    ask_names(sampler, now_ns);
     if (pods == NULL)
         return;
     struct agent_pod_directory *directory = agent_pod_source_acquire(pods);
