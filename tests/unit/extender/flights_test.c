@@ -101,6 +101,7 @@ struct fixture {
     struct kw_log *log;
     struct ext_service service;
     struct ext_flights *flights;
+    struct kw_snapshot *profiles;
     double used[NODES]; /* what the agents measure */
     char names[NODES][16];
     struct kw_buf question, answer;
@@ -127,6 +128,31 @@ static struct ext_snapshot *measure(struct fixture *f, int64_t now_ns)
     return snapshot;
 }
 
+static void free_profiles(void *value)
+{
+    struct ext_profiles *profiles = value;
+
+    ext_profiles_free(&profiles);
+}
+
+#define KIN                                                                                     \
+    "\"namespace\":\"orchard\",\"ownerReferences\":[{\"kind\":\"StatefulSet\",\"name\":\"%s\"," \
+    "\"controller\":true}]"
+
+/** From now on a pod of this workload is asked for, which requests 1.5 cores; NULL: of none. */
+static void ask_for(struct fixture *f, const char *workload)
+{
+    kw_buf_reset(&f->question);
+    (void)kw_buf_adds(&f->question, "{\"Pod\":{\"metadata\":{");
+    if (workload != NULL)
+        (void)kw_buf_addf(&f->question, KIN, workload);
+    (void)kw_buf_adds(&f->question, "},\"spec\":{\"containers\":[{\"resources\":{"
+                                    "\"requests\":{\"cpu\":\"1500m\"}}}]}},\"NodeNames\":[");
+    for (unsigned i = 0; i < NODES; i++)
+        (void)kw_buf_addf(&f->question, "%s\"%s\"", i > 0 ? "," : "", f->names[i]);
+    (void)kw_buf_adds(&f->question, "]}");
+}
+
 static int set_up(void **state)
 {
     static const struct ext_policy policy = {.stale_after_ns = LIMIT, .assumptions = {100, 100}};
@@ -136,19 +162,19 @@ static int set_up(void **state)
     f->log = kw_log_new("test", KW_LOG_ERROR, NULL);
     assert_int_equal(ext_service_init(&f->service, 1, &policy), 0);
     assert_int_equal(kw_snapshot_new(1, free_snapshot, &f->service.snapshot), 0);
+    assert_int_equal(kw_snapshot_new(2, free_profiles, &f->profiles), 0);
+    f->service.profiles = f->profiles;
     const struct ext_flights_conf conf = {.assumptions = {100, 100},
+                                          .profiles = f->profiles,
                                           .out = f->service.snapshot,
                                           .stats = &f->service.stats,
                                           .log = f->log};
     assert_int_equal(ext_flights_new(&conf, &f->flights), 0);
-    (void)kw_buf_adds(&f->question, "{\"Pod\":{\"spec\":{\"containers\":[{\"resources\":{"
-                                    "\"requests\":{\"cpu\":\"1500m\"}}}]}},\"NodeNames\":[");
     for (unsigned i = 0; i < NODES; i++) {
         (void)snprintf(f->names[i], sizeof(f->names[i]), "node-%02u", i);
-        (void)kw_buf_addf(&f->question, "%s\"%s\"", i > 0 ? "," : "", f->names[i]);
         f->used[i] = 19200 + 10 * i; /* a third */
     }
-    (void)kw_buf_adds(&f->question, "]}");
+    ask_for(f, NULL);
     *state = f;
     return 0;
 }
@@ -159,6 +185,7 @@ static int tear_down(void **state)
 
     ext_flights_free(&f->flights);
     kw_snapshot_free(&f->service.snapshot);
+    kw_snapshot_free(&f->profiles);
     ext_service_clear(&f->service);
     kw_log_free(&f->log);
     kw_buf_free(&f->question);
@@ -202,6 +229,20 @@ static void tell(struct fixture *f, enum kw_kube_event event, unsigned pod, unsi
     ext_flights_event(f->flights, event, json.data, json.len, now_ns);
 }
 
+/** As tell, of a workload. */
+static void tell_of(struct fixture *f, const char *workload, unsigned pod, unsigned node,
+                    int64_t now_ns)
+{
+    kw_cleanup(kw_buf_free) struct kw_buf json = {0};
+
+    (void)kw_buf_addf(&json, "{\"metadata\":{\"uid\":\"%u\"," KIN "},", pod, workload);
+    (void)kw_buf_addf(&json,
+                      "\"spec\":{\"nodeName\":\"%s\",\"containers\":[{\"resources\":{"
+                      "\"requests\":{\"cpu\":\"1500m\"}}}]},\"status\":{\"phase\":\"Pending\"}}",
+                      f->names[node]);
+    ext_flights_event(f->flights, KW_KUBE_ADDED, json.data, json.len, now_ns);
+}
+
 static double in_flight(struct fixture *f)
 {
     const struct ext_snapshot *last = ext_flights_last(f->flights);
@@ -210,6 +251,40 @@ static double in_flight(struct fixture *f)
     for (size_t i = 0; i < last->n; i++)
         sum += last->nodes[i].in_flight_mcpu;
     return sum;
+}
+
+/** As below, of three workloads that request the same and use a fifth, as much, and three times as
+ * much: each counts for what its kin used. */
+static void test_a_burst_counts_by_what_was_learnt(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const workloads[] = {"small", "even", "large"};
+    static const uint32_t used_mcpu[] = {300, 1500, 4500};
+    struct ext_profiles *profiles = ext_profiles_new(9);
+    double added[NODES] = {0};
+    double sum = 0;
+
+    for (unsigned i = 0; i < KW_ARRAY_SIZE(workloads); i++) {
+        const struct ext_profile profile = {.pods_permille = 96000, .used_mcpu = used_mcpu[i]};
+        char member[64];
+        int len = snprintf(member, sizeof(member), "orchard/StatefulSet/%s", workloads[i]);
+        assert_int_equal(ext_profiles_put(profiles, member, (size_t)len, &profile), 0);
+    }
+    kw_snapshot_publish(f->profiles, profiles);
+    ext_flights_publish(f->flights, measure(f, 0), 0);
+    for (unsigned i = 0; i < BURST; i++) {
+        unsigned which = i * 7 % KW_ARRAY_SIZE(workloads);
+        /* (96 x used + 4 x 1500) / 100 */
+        double mcpu = (96.0 * used_mcpu[which] + 6000) / 100;
+        ask_for(f, workloads[which]);
+        unsigned node = place(f, i);
+        tell_of(f, workloads[which], i, node, i);
+        added[node] += mcpu;
+        sum += mcpu;
+        assert_true(in_flight(f) == sum);
+    }
+    for (unsigned i = 0; i < NODES; i++)
+        assert_true(f->used[i] + added[i] <= CAPACITY * 0.7 + 4500);
 }
 
 /** 500 pods within a second, between two readings of Redis. */
@@ -361,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_what_was_learnt_counts),
         cmocka_unit_test(test_pods_are_read),
         cmocka_unit_test_setup_teardown(test_a_burst_is_spread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_burst_counts_by_what_was_learnt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_burst_without_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_leaves_no_trace, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_api_server_goes_and_comes, set_up, tear_down),
