@@ -4,7 +4,8 @@
  * an empty program that is attached at the same time and sees the same switches; and per reading of
  * 1000 cgroups. Both again with what is counted beside time, each beside time alone. Where the
  * machine has no siblings or no PMU, its first two CPUs and the kernel's software events stand in
- * for them: the program does the same, and only what a PMU's registers cost is missing.
+ * for them: the program does the same, and only what a PMU's registers cost is missing. The
+ * programs at soft interrupts and at sockets follow: tests/bench/hook_more.h.
  *
  * Load: two processes on one CPU that hand a byte back and forth over two pipes, so that nearly
  * every switch is between them: in cgroups of their own (each switch closes a slice), or in the
@@ -29,11 +30,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bpf/hook_empty.skel.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "node-agent/accounting.h"
 #include "node-agent/bpf_counters.h"
+#include "tests/bench/hook_cost.h"
+#include "tests/bench/hook_more.h"
 #include "tests/support/cgroup_rig.h"
 
 #define PLACEMENTS         7 /* times that the programs are loaded */
@@ -51,12 +53,6 @@
 #define BOUND_DIFFERENT "3.2"
 #define BOUND_SAME      "1.2"
 #define BOUND_READ_US   "300"
-
-/* Time and runs of one program. */
-struct cost {
-    int fd;
-    uint64_t run_ns, runs;
-};
 
 enum load { DIFFERENT, SAME, LOADS };
 
@@ -79,57 +75,6 @@ struct series {
     size_t n;
     double empty_ns[LOADS][SAMPLES], ratios[LOADS][SAMPLES];
 };
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof(*values), compare_doubles);
-    return values[n / 2];
-}
-
-/* @return nanoseconds a run since the last call; negative on error. */
-static double cost_step(struct cost *cost)
-{
-    struct bpf_prog_info info = {0};
-    uint32_t len = sizeof(info);
-
-    if (bpf_obj_get_info_by_fd(cost->fd, &info, &len) < 0)
-        return -1;
-    uint64_t runs = info.run_cnt - cost->runs;
-    uint64_t run_ns = info.run_time_ns - cost->run_ns;
-    cost->runs = info.run_cnt;
-    cost->run_ns = info.run_time_ns;
-    return runs > 0 ? (double)run_ns / (double)runs : -1;
-}
-
-/* The newest program of that name: the one that was loaded a moment ago. */
-static int find_program(const char *name)
-{
-    int found = -1;
-
-    for (uint32_t id = 0; bpf_prog_get_next_id(id, &id) == 0;) {
-        struct bpf_prog_info info = {0};
-        uint32_t len = sizeof(info);
-        int fd = bpf_prog_get_fd_by_id(id);
-        if (fd < 0)
-            continue;
-        if (bpf_obj_get_info_by_fd(fd, &info, &len) == 0 && strcmp(info.name, name) == 0) {
-            if (found >= 0)
-                (void)close(found);
-            found = fd;
-        } else {
-            (void)close(fd);
-        }
-    }
-    return found;
-}
 
 static bool pin(void)
 {
@@ -191,16 +136,9 @@ static bool play(const struct kwt_cgroup *one, const struct kwt_cgroup *two)
     return status[0] == 0 && status[1] == 0;
 }
 
-static void print_ratio(const char *name, double value_ns, double empty_ns, const char *bound)
-{
-    (void)printf("{\"name\":\"%s\",\"value\":%.1f,\"unit\":\"ns\",\"reference\":{\"name\":"
-                 "\"empty program\",\"value\":%.1f},\"ratio\":%.3f,\"bound\":%s,\"better\":"
-                 "\"lower\"}\n",
-                 name, value_ns, empty_ns, value_ns / empty_ns, bound);
-}
-
 /* The rounds of one placement. @return 0, or 1 after saying why not. */
-static int measure_switches(struct series *series, struct cost *ours, struct cost *empty)
+static int measure_switches(struct series *series, struct bench_cost *ours,
+                            struct bench_cost *empty)
 {
     struct kwt_cgroup cgroups[2];
     bool ok = true;
@@ -209,11 +147,11 @@ static int measure_switches(struct series *series, struct cost *ours, struct cos
     kwt_cgroup_make(&cgroups[1], series->v1, "two");
     for (int round = 0; ok && round < ROUNDS; round++) {
         for (int load = 0; ok && load < LOADS; load++) {
-            (void)cost_step(ours);
-            (void)cost_step(empty);
+            (void)bench_cost_step(ours);
+            (void)bench_cost_step(empty);
             ok = play(&cgroups[0], &cgroups[load == SAME ? 0 : 1]);
-            double ours_ns = cost_step(ours);
-            double empty_ns = cost_step(empty);
+            double ours_ns = bench_cost_step(ours);
+            double empty_ns = bench_cost_step(empty);
             ok = ok && ours_ns > 0 && empty_ns > 0;
             series->empty_ns[load][series->n] = empty_ns;
             series->ratios[load][series->n] = ours_ns / empty_ns;
@@ -238,9 +176,9 @@ static void print_series(struct series *series)
     unsigned row = series->v1 && kwt_cgroup_possible(false);
 
     for (int load = 0; series->n > 0 && load < LOADS; load++) {
-        double ratio = median(series->ratios[load], series->n);
-        double reference_ns = median(series->empty_ns[load], series->n);
-        print_ratio(names[row][load], ratio * reference_ns, reference_ns, bounds[row][load]);
+        double ratio = bench_median(series->ratios[load], series->n);
+        double reference_ns = bench_median(series->empty_ns[load], series->n);
+        bench_print_ratio(names[row][load], ratio * reference_ns, reference_ns, bounds[row][load]);
     }
 }
 
@@ -275,7 +213,7 @@ static double time_readings(const struct agent_accounting_ops *ops, void *self, 
         ok = ok && usage.n >= at_least;
     }
     agent_usage_free(&usage);
-    return ok ? median(us, READINGS) : -1;
+    return ok ? bench_median(us, READINGS) : -1;
 }
 
 /* @return microseconds a reading of all of them, of what `ops` counts; negative on error. */
@@ -347,12 +285,12 @@ static int measure_placement(const struct agent_accounting_conf *conf, struct se
         (void)fprintf(stderr, "SKIP: %s\n", err.text);
         return SKIPPED;
     }
-    struct hook_empty_bpf *skel = hook_empty_bpf__open_and_load();
-    if (skel != NULL && hook_empty_bpf__attach(skel) == 0) {
+    struct bench_empty *beside = bench_empty_attach("empty_switch", NULL);
+    if (beside != NULL) {
         kw_cleanup_close int stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
-        kw_cleanup_close int program = find_program("switch_btf");
-        struct cost ours = {.fd = program};
-        struct cost empty = {.fd = bpf_program__fd(skel->progs.empty_switch)};
+        kw_cleanup_close int program = bench_find_program("switch_btf");
+        struct bench_cost ours = {.fd = program};
+        struct bench_cost empty = {.fd = bench_empty_fd(beside, "empty_switch")};
         if (stats < 0 || program < 0)
             (void)fprintf(stderr, "hook_bench: no run-time statistics: %s\n", strerror(errno));
         else
@@ -364,7 +302,7 @@ static int measure_placement(const struct agent_accounting_conf *conf, struct se
     } else {
         (void)fprintf(stderr, "hook_bench: the empty program cannot be loaded\n");
     }
-    hook_empty_bpf__destroy(skel);
+    bench_empty_detach(&beside);
     agent_accounting_ebpf.close(&ebpf);
     return r;
 }
@@ -385,8 +323,8 @@ static int measure_feature(const struct agent_accounting_conf *conf, const struc
         }
     }
     for (int with = 0; with < 2 && r == 0; with++)
-        ns[with] = median(series[with].ratios[DIFFERENT], series[with].n) *
-                   median(series[with].empty_ns[DIFFERENT], series[with].n);
+        ns[with] = bench_median(series[with].ratios[DIFFERENT], series[with].n) *
+                   bench_median(series[with].empty_ns[DIFFERENT], series[with].n);
     if (r == 0)
         (void)printf("{\"name\":\"hook.switch_ns, %s\",\"value\":%.1f,\"unit\":\"ns\","
                      "\"reference\":{\"name\":\"time alone\",\"value\":%.1f},\"ratio\":%.3f}\n",
@@ -439,5 +377,9 @@ int main(void)
     }
     for (size_t i = 0; i < KW_ARRAY_SIZE(variants) && r == 0; i++)
         r = measure_feature(&conf, &variants[i]);
-    return r == 0 ? measure_reading(&conf, !kwt_cgroup_possible(false)) : r;
+    if (r == 0)
+        r = measure_reading(&conf, !kwt_cgroup_possible(false));
+    if (r == 0)
+        r = bench_hook_softirq(&conf);
+    return r == 0 ? bench_hook_requests(&conf) : r;
 }
