@@ -29,6 +29,8 @@ static json_t *system_to_json(const struct kw_system_sample *system, int *rc)
 
     if (system->has_kernel)
         kw_put_u64(rc, object, "kernel_uj", system->kernel_uj);
+    if (system->has_interrupts)
+        kw_put_u64(rc, object, "interrupts_uj", system->interrupts_uj);
     kw_put_u64(rc, object, "root_uj", system->root_uj);
     kw_put_u64(rc, object, "slices_uj", system->slices_uj);
     kw_put_u64(rc, object, "other_uj", system->other_uj);

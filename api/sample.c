@@ -134,6 +134,10 @@ static json_t *system_to_json(const struct kw_system_sample *system, int *rc)
         kw_put_u64(rc, object, "kernel_uj", system->kernel_uj);
         kw_put_u64(rc, object, "kernel_cpu_ns", system->kernel_cpu_ns);
     }
+    if (system->has_interrupts) {
+        kw_put_u64(rc, object, "interrupts_uj", system->interrupts_uj);
+        kw_put_u64(rc, object, "interrupts_cpu_ns", system->interrupts_cpu_ns);
+    }
     kw_put_u64(rc, object, "root_uj", system->root_uj);
     kw_put_u64(rc, object, "slices_uj", system->slices_uj);
     kw_put_u64(rc, object, "other_uj", system->other_uj);
@@ -154,6 +158,10 @@ static void system_from_json(struct kw_reader *reader, const json_t *object,
     ret->has_kernel = kw_get(reader, system, "kernel_uj", JSON_INTEGER, KW_OPTIONAL) != NULL;
     kw_get_u64(reader, system, "kernel_uj", KW_OPTIONAL, &ret->kernel_uj);
     kw_get_u64(reader, system, "kernel_cpu_ns", KW_OPTIONAL, &ret->kernel_cpu_ns);
+    ret->has_interrupts =
+        kw_get(reader, system, "interrupts_uj", JSON_INTEGER, KW_OPTIONAL) != NULL;
+    kw_get_u64(reader, system, "interrupts_uj", KW_OPTIONAL, &ret->interrupts_uj);
+    kw_get_u64(reader, system, "interrupts_cpu_ns", KW_OPTIONAL, &ret->interrupts_cpu_ns);
     kw_get_u64(reader, system, "root_uj", KW_REQUIRED, &ret->root_uj);
     kw_get_u64(reader, system, "slices_uj", KW_REQUIRED, &ret->slices_uj);
     kw_get_u64(reader, system, "other_uj", KW_REQUIRED, &ret->other_uj);

@@ -47,6 +47,9 @@ struct kw_system_sample {
     bool present;
     bool has_kernel; /**< kernel threads are told apart; false: they are in the root's figures */
     uint64_t kernel_uj, kernel_cpu_ns; /**< kernel threads */
+    bool has_interrupts; /**< interrupts are told apart; false: they are in whatever they came into
+                          */
+    uint64_t interrupts_uj, interrupts_cpu_ns;
     uint64_t root_uj, root_cpu_ns;     /**< processes in the root cgroup, put nowhere else */
     uint64_t slices_uj, slices_cpu_ns; /**< processes right in a cgroup that only groups others */
     uint64_t other_uj, other_cpu_ns; /**< what lived too shortly to be named, or is out of sight */

@@ -153,7 +153,7 @@ struct part {
     uint64_t uj, old_uj, cpu_ns, old_cpu_ns;
 };
 
-#define PARTS 4
+#define PARTS 5
 
 /** One row for each part that ever drew or ran. @return their number. */
 static size_t part_rows(const struct kw_node_view *view, const struct kw_node_view *before,
@@ -166,6 +166,8 @@ static size_t part_rows(const struct kw_node_view *view, const struct kw_node_vi
     const struct part parts[PARTS] = {
         {"(kernel threads)", now->kernel_uj, old->kernel_uj, now->kernel_cpu_ns,
          old->kernel_cpu_ns},
+        {"(interrupts)", now->interrupts_uj, old->interrupts_uj, now->interrupts_cpu_ns,
+         old->interrupts_cpu_ns},
         {now->has_kernel ? "(root cgroup)" : "(kernel and root cgroup)", now->root_uj, old->root_uj,
          now->root_cpu_ns, old->root_cpu_ns},
         {"(slices)", now->slices_uj, old->slices_uj, now->slices_cpu_ns, old->slices_cpu_ns},

@@ -42,8 +42,9 @@ def judge(found: dict[str, tuple[str, str]]) -> None:
     view = json.loads(out)
     system = view["sample"]["system"]
     print(f"  kernel threads: {system['kernel_cpu_ns'] / 1e6:.3f} ms, the root's processes: {system['root_cpu_ns'] / 1e6:.3f} ms", flush=True)
+    check(system.get("interrupts_cpu_ns", 0) > 0, f"interrupts used nothing: {system}")
     check(system["kernel_cpu_ns"] > 0, f"kernel threads used nothing: {system}")
-    parts = sum(system[f"{part}_uj"] for part in ("kernel", "root", "slices", "other"))
+    parts = sum(system[f"{part}_uj"] for part in ("kernel", "interrupts", "root", "slices", "other"))
     said = sum(package["cpu"]["system_uj"] for package in view["sample"]["packages"])
     check(parts == said, f"the parts of the system have {parts} uJ, it has {said}")
     for test in TESTS:

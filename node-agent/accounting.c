@@ -17,7 +17,8 @@ const struct agent_accounting_ops *const agent_accounting_backends[] = {
 
 bool agent_key_is_fixed(uint64_t key)
 {
-    return key == AGENT_KEY_SYSTEM || key == AGENT_KEY_KERNEL || key == AGENT_KEY_OVERFLOW;
+    return key == AGENT_KEY_SYSTEM || key == AGENT_KEY_KERNEL || key == AGENT_KEY_INTERRUPTS ||
+           key == AGENT_KEY_OVERFLOW;
 }
 
 const char *const agent_feature_names[] = {
@@ -87,7 +88,6 @@ int agent_usage_reset(struct agent_usage *usage, size_t n, unsigned n_packages, 
     usage->overflowed = false;
     usage->crowded = false;
     usage->t_ns = 0;
-    usage->softirq_ns = 0;
     return 0;
 }
 

@@ -25,10 +25,12 @@
  * everything outside. Their time is the system's. They may be forgotten like others once their time
  * is booked; if the cgroup was alive after all, its row starts again from 0.
  */
-#define AGENT_KEY_SYSTEM   UINT64_C(0)
-#define AGENT_KEY_OVERFLOW UINT64_MAX /* what a full map could not keep apart */
-#define AGENT_KEY_V1       (UINT64_C(1) << 63)
-#define AGENT_KEY_KERNEL   (AGENT_KEY_V1 | 1) /* a v1 root's number, which has no key by it */
+#define AGENT_KEY_SYSTEM     UINT64_C(0)
+#define AGENT_KEY_OVERFLOW   UINT64_MAX /* what a full map could not keep apart */
+#define AGENT_KEY_V1         (UINT64_C(1) << 63)
+#define AGENT_KEY_KERNEL     (AGENT_KEY_V1 | 1) /* a v1 root's number, which has no key by it */
+/** Interrupts, where their time is in no cgroup's: with AGENT_FEATURE_SOFTIRQ. */
+#define AGENT_KEY_INTERRUPTS AGENT_KEY_V1 /* no cgroup has the number 0 */
 
 /** Whether it is one of those above that are always there. */
 bool agent_key_is_fixed(uint64_t key);
@@ -90,7 +92,6 @@ struct agent_usage {
     unsigned features;       /**< AGENT_FEATURE_BIT of what was counted */
     struct agent_more *more; /**< n x n_packages as cpu_ns; NULL: time only */
     size_t cap_more;
-    uint64_t softirq_ns; /**< of all CPUs; in no row */
 };
 
 /** Frees the rows, not the struct; leaves it empty. NULL-safe. */

@@ -220,6 +220,8 @@ static enum agent_system_part part_of(uint64_t key, const struct agent_cell *cel
 {
     if (key == AGENT_KEY_KERNEL)
         return AGENT_SYSTEM_KERNEL;
+    if (key == AGENT_KEY_INTERRUPTS)
+        return AGENT_SYSTEM_INTERRUPTS;
     if (key == AGENT_KEY_SYSTEM)
         return AGENT_SYSTEM_ROOT;
     return cell != NULL && cell->known && !cell->homeless ? AGENT_SYSTEM_SLICES

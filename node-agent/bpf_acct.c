@@ -38,8 +38,7 @@
 #include "node-agent/bpf_why.h"
 #include "node-agent/cgroup_mounts.h"
 
-/* 2^20 cgroups: no kernel runs that many. */
-#define CGROUPS_MAX (1u << 20)
+#define CGROUPS_MAX (1u << 20) /* no kernel runs that many */
 /* The verifier's last words; it is asked for them only after a refusal. */
 #define LOG_BYTES   65536
 
@@ -61,7 +60,7 @@ struct bpf_acct {
     unsigned features; /* AGENT_FEATURE_BIT of what is on */
     bool plain;        /* this kernel refused all that is not needed */
     struct agent_feature_state states[AGENT_FEATURE__MAX];
-    uint64_t softirq_base_ns;
+    uint64_t *irq_base_ns;    /* n_cpus: slots' irq_ns at the start */
     struct agent_usage stage; /* the reading that is being put together */
 };
 
@@ -82,6 +81,7 @@ static void bpf_acct_close(void **self)
     free(acct->package);
     free(acct->slots);
     free(acct->counting_failed);
+    free(acct->irq_base_ns);
     free(acct);
     *self = NULL;
 }
@@ -113,8 +113,9 @@ static int map_cpus(struct bpf_acct *acct, const struct agent_accounting_conf *c
     acct->package = calloc(acct->n_cpus, sizeof(*acct->package));
     acct->slots = calloc(acct->n_cpus, sizeof(*acct->slots));
     acct->counting_failed = calloc(acct->n_cpus, sizeof(*acct->counting_failed));
+    acct->irq_base_ns = calloc(acct->n_cpus, sizeof(*acct->irq_base_ns));
     if (acct->cpu == NULL || acct->package == NULL || acct->slots == NULL ||
-        acct->counting_failed == NULL)
+        acct->counting_failed == NULL || acct->irq_base_ns == NULL)
         return -ENOMEM;
     bool listed = agent_cpu_set_read(conf->sysfs_root, "possible", &possible) == 0 &&
                   possible.n == acct->n_cpus;
@@ -335,13 +336,15 @@ static void open_counters(struct bpf_acct *acct, bool all)
     }
 }
 
-static uint64_t softirq_ns(const struct bpf_acct *acct)
+/* Time in interrupts as a row of its own. */
+static int add_interrupts(struct bpf_acct *acct, struct agent_usage *usage)
 {
-    uint64_t sum = 0;
+    uint64_t *row = agent_usage_add(usage, AGENT_KEY_INTERRUPTS);
+    int r = row == NULL ? -ENOMEM : read_slots(acct);
 
-    for (unsigned i = 0; i < acct->n_cpus; i++)
-        sum += acct->slots[i].irq_ns;
-    return sum;
+    for (unsigned i = 0; r == 0 && i < acct->n_cpus; i++)
+        row[acct->package[i]] += acct->slots[i].irq_ns - acct->irq_base_ns[i];
+    return r;
 }
 
 static void attach_softirq(struct bpf_acct *acct)
@@ -361,6 +364,7 @@ static void attach_softirq(struct bpf_acct *acct)
 static void settle_softirq(struct bpf_acct *acct)
 {
     for (unsigned i = 0; i < acct->n_cpus; i++) {
+        acct->irq_base_ns[i] = acct->slots[i].irq_ns;
         if (!acct->slots[i].irq_kept)
             continue;
         acct->features |= AGENT_FEATURE_BIT(AGENT_FEATURE_SOFTIRQ);
@@ -370,7 +374,6 @@ static void settle_softirq(struct bpf_acct *acct)
             acct->softirq_links[k] = NULL;
         }
     }
-    acct->softirq_base_ns = softirq_ns(acct);
 }
 
 static int attach(struct bpf_acct *acct, const struct agent_accounting_conf *conf, bool raw,
@@ -451,11 +454,10 @@ static int bpf_acct_read(void *self, struct agent_usage *ret)
     open_counters(acct, false);
     r = agent_bpf_usage_read(&acct->reader, ret->n, acct->n_packages, acct->features, &acct->stage);
     if (r == 0 && is_on(acct, AGENT_FEATURE_SOFTIRQ))
-        r = read_slots(acct);
+        r = add_interrupts(acct, &acct->stage);
     if (r < 0)
         return r;
     acct->stage.crowded = acct->stage.n > bpf_map__max_entries(acct->skel->maps.usage) / 2;
-    acct->stage.softirq_ns = softirq_ns(acct) - acct->softirq_base_ns;
     acct->stage.t_ns = before_ns + (after_ns - before_ns) / 2;
     struct agent_usage last = *ret;
     *ret = acct->stage;
@@ -474,10 +476,8 @@ static void bpf_acct_forget(void *self, const uint64_t *keys, size_t n)
 {
     struct bpf_acct *acct = self;
 
-    for (size_t i = 0; i < n; i++) {
-        if (!agent_key_is_fixed(keys[i]))
-            agent_bpf_usage_delete(&acct->reader, keys[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        agent_bpf_usage_delete(&acct->reader, keys[i]);
 }
 
 const struct agent_accounting_ops agent_accounting_ebpf = {

@@ -145,6 +145,8 @@ static int read_one_by_one(struct agent_bpf_usage *reader, int map_fd, struct ag
 
 void agent_bpf_usage_delete(const struct agent_bpf_usage *reader, uint64_t key)
 {
+    if (agent_key_is_fixed(key))
+        return;
     (void)bpf_map_delete_elem(reader->map_fd, &key);
     if (reader->n_spilled > 0)
         (void)bpf_map_delete_elem(reader->spill_fd, &key);

@@ -34,7 +34,7 @@ void agent_bpf_usage_free(struct agent_bpf_usage *reader);
 /** Puts in an entry of zeros that is always there. @return 0 or -errno. */
 int agent_bpf_usage_insert(struct agent_bpf_usage *reader, uint64_t key);
 
-/** Takes out an entry, wherever it is. */
+/** Takes out an entry, wherever it is, unless it is always there. */
 void agent_bpf_usage_delete(const struct agent_bpf_usage *reader, uint64_t key);
 
 /**

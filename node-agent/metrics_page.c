@@ -321,17 +321,28 @@ static void write_platform(struct kw_metrics_page *page, const struct agent_metr
 
 static void write_system(struct kw_metrics_page *page, const struct agent_metrics_input *input)
 {
-    static const char *const parts[] = {"kernel", "root", "slices", "other"};
     const struct kw_system_sample *system = &input->snapshot->sample.system;
-    const uint64_t uj[] = {system->kernel_uj, system->root_uj, system->slices_uj, system->other_uj};
+    const struct {
+        const char *name;
+        bool told;
+        uint64_t uj;
+    } parts[] = {
+        {"kernel", system->has_kernel, system->kernel_uj},
+        {"interrupts", system->has_interrupts, system->interrupts_uj},
+        {"root", true, system->root_uj},
+        {"slices", true, system->slices_uj},
+        {"other", true, system->other_uj},
+    };
 
     kw_metrics_family(page, "kwatt_system_joules_total", KW_METRIC_COUNTER,
                       "The system's energy above idle by what drew it, in joules; root has that of "
                       "kernel threads where there is no part kernel.");
-    for (size_t i = system->has_kernel ? 0 : 1; i < KW_ARRAY_SIZE(parts); i++) {
+    for (size_t i = 0; i < KW_ARRAY_SIZE(parts); i++) {
         struct agent_labels labels = {0};
-        agent_labels_put(&labels, "part", parts[i]);
-        kw_metrics_scaled(page, agent_labels_seal(&labels, input), uj[i], 6);
+        if (!parts[i].told)
+            continue;
+        agent_labels_put(&labels, "part", parts[i].name);
+        kw_metrics_scaled(page, agent_labels_seal(&labels, input), parts[i].uj, 6);
     }
 }
 

@@ -16,10 +16,11 @@ enum agent_system_part {
     AGENT_SYSTEM_KERNEL, /**< kernel threads */
     AGENT_SYSTEM_ROOT,   /**< processes in the root cgroup, that nobody put elsewhere; and kernel
                             threads where the accounting does not tell them apart */
-    AGENT_SYSTEM_SLICES, /**< what runs right in a cgroup that only groups others: a slice,
-                            "kubepods" */
-    AGENT_SYSTEM_OTHER,  /**< cgroups that lived too shortly to be named, that are outside of the
-                            tree that is seen, or that did not fit */
+    AGENT_SYSTEM_INTERRUPTS, /**< interrupts, where their time is in no cgroup's */
+    AGENT_SYSTEM_SLICES,     /**< what runs right in a cgroup that only groups others: a slice,
+                                "kubepods" */
+    AGENT_SYSTEM_OTHER, /**< cgroups that lived too shortly to be named, that are outside of the
+                           tree that is seen, or that did not fit */
     AGENT_SYSTEM__MAX
 };
 

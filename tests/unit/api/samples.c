@@ -101,6 +101,11 @@ struct kw_sample kwt_sample(uint64_t *state)
         sample.system.kernel_uj = number(state);
         sample.system.kernel_cpu_ns = number(state);
     }
+    if (sample.system.present && kwt_random(state) % 2 == 0) {
+        sample.system.has_interrupts = true;
+        sample.system.interrupts_uj = number(state);
+        sample.system.interrupts_cpu_ns = number(state);
+    }
     sample.platform.present = kwt_random(state) % 2 == 0;
     if (sample.platform.present) {
         sample.platform.mw = number(state);

@@ -127,11 +127,14 @@ static void test_parts_of_the_system(void **state)
     row(0, AGENT_KEY_SYSTEM, 30, 0);
     row(1, AGENT_KEY_KERNEL, 10, 10);
     row(2, 77, 1, 0);
+    row(3, AGENT_KEY_INTERRUPTS, 0, 7);
     take(false, 2 * S);
     agent_system_parts_show(agent_ledger_system(ledger), false, &shown);
     assert_true(shown.has_kernel);
     assert_int_equal(shown.kernel_cpu_ns, 20);
     assert_int_equal(shown.root_cpu_ns, 30);
+    assert_true(shown.has_interrupts);
+    assert_int_equal(shown.interrupts_cpu_ns, 7);
     assert_int_equal(shown.slices_cpu_ns, 0);
     assert_int_equal(shown.other_cpu_ns, 1);
     /* an accounting that does not tell them apart says nothing of them */

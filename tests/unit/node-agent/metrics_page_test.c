@@ -67,15 +67,21 @@ static void assert_line(const char *line)
 static void test_parts_of_the_system(void **state)
 {
     (void)state;
-    snapshot->sample.system = (struct kw_system_sample){
-        .present = true, .has_kernel = true, .kernel_uj = 1, .root_uj = 3};
+    snapshot->sample.system = (struct kw_system_sample){.present = true,
+                                                        .has_kernel = true,
+                                                        .kernel_uj = 1,
+                                                        .root_uj = 3,
+                                                        .has_interrupts = true,
+                                                        .interrupts_uj = 9};
     write_page(KW_METRICS_TEXT, true);
     assert_line("kwatt_system_joules_total{part=\"kernel\",node_name=\"node-1\"} 0.000001");
     assert_line("kwatt_system_joules_total{part=\"root\",node_name=\"node-1\"} 0.000003");
+    assert_line("kwatt_system_joules_total{part=\"interrupts\",node_name=\"node-1\"} 0.000009");
     /* not told apart: no series rather than a zero */
     snapshot->sample.system = (struct kw_system_sample){.present = true, .root_uj = 4};
     write_page(KW_METRICS_TEXT, true);
     assert_null(strstr(page.data, "part=\"kernel\""));
+    assert_null(strstr(page.data, "part=\"interrupts\""));
     assert_line("kwatt_system_joules_total{part=\"root\",node_name=\"node-1\"} 0.000004");
 }
 
