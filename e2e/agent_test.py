@@ -56,7 +56,7 @@ def test_three_to_one() -> None:
         half = int((IDLE_WATTS + 0.5 * CORE_WATTS) * SECONDS / 2 * 1e6)
         meter = rig.Meter(folder / "sys", rig.Meter.MODULUS - half)
         agent = rig.Agent(folder, "--sysfs", str(folder / "sys"), "--interval", "1s", "--meter", "powercap",
-                          "--idle-watts", str(IDLE_WATTS))
+                          "--idle-watts", str(IDLE_WATTS), "--attribution", "ratio-cpu")
         with agent:
             burners = [burner(three, page, "lead"), burner(one, page, "follow")]
             with rig.Drawing(meter, IDLE_WATTS, CORE_WATTS, (three, one)) as drawing:

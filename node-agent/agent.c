@@ -332,7 +332,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .requests = agent->requests,
         .processes = agent->processes,
         .metering = agent->metering,
-        .method = agent_attributions[options->attribution],
+        .method = agent_attribution_choose(options->attribution, estimated),
         .prior = {.idle_mw = power.idle_mw,
                   .full_mw = power.full_mw,
                   .dram_idle_mw = power.dram_idle_mw},

@@ -75,8 +75,16 @@ extern const struct agent_attribution_ops agent_attribution_kepler;
 extern const struct agent_attribution_ops agent_attribution_regression;
 extern const struct agent_attribution_ops agent_attribution_polynomial;
 
-/** Methods; ends with NULL; the first is the default. */
+/** Methods; ends with NULL. */
 extern const struct agent_attribution_ops *const agent_attributions[];
+
+/**
+ * The method of a choice: the filter, where energy is measured; by CPU time where a model makes it
+ * out of CPU time, since nothing more can be learnt from that.
+ * @param choice 0: as said; else index + 1 of agent_attributions. @param estimated there is no
+ * meter.
+ */
+const struct agent_attribution_ops *agent_attribution_choose(unsigned choice, bool estimated);
 
 /** Idle energy that passed and was not measured yet: a domain's. Starts as zeros. */
 struct agent_owed {

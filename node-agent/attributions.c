@@ -10,3 +10,10 @@ const struct agent_attribution_ops *const agent_attributions[] = {
     &agent_attribution_polynomial,
     NULL,
 };
+
+const struct agent_attribution_ops *agent_attribution_choose(unsigned choice, bool estimated)
+{
+    if (choice > 0)
+        return agent_attributions[choice - 1];
+    return estimated ? &agent_attribution_ratio_cpu : &agent_attribution_kalman;
+}

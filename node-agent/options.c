@@ -17,7 +17,8 @@ const char *const agent_requests_choices[] = {"off", "turns", "statuses", NULL};
 _Static_assert(KW_ARRAY_SIZE(agent_requests_choices) == AGENT_REQUESTS__MAX + 1, "a name each");
 const char *const agent_auto_choices[] = {"auto", "off", NULL};
 const char *const agent_attribution_choices[] = {
-    "ratio-cpu", "kalman", "ratio-instructions", "kepler", "regression", "polynomial", NULL};
+    "auto",   "ratio-cpu",  "kalman",     "ratio-instructions",
+    "kepler", "regression", "polynomial", NULL};
 const char *const agent_outside_choices[] = {"system", "absent", NULL};
 _Static_assert(KW_ARRAY_SIZE(agent_outside_choices) == AGENT_OUTSIDE__MAX + 1, "a name each");
 const char *const agent_pods_choices[] = {"auto", "kubelet", "api", "off", NULL};
@@ -58,9 +59,11 @@ static const struct kw_conf_option options[] = {
      "count the requests that each workload answers (with eBPF only): turns of its TCP\n"
      "connections, or these and the HTTP/1 status classes of answers in clear",
      "Sampling"},
-    {"attribution", "KWATT_ATTRIBUTION", "attribution", KW_CONF_CHOICE, AT(attribution),
-     "ratio-cpu", 0, 0, agent_attribution_choices, "METHOD",
-     "how energy above idle is split among workloads", "Sampling"},
+    {"attribution", "KWATT_ATTRIBUTION", "attribution", KW_CONF_CHOICE, AT(attribution), "auto", 0,
+     0, agent_attribution_choices, "METHOD",
+     "how energy above idle is split among workloads; auto: kalman where it is measured, and by\n"
+     "CPU time where a model estimates it, which teaches nothing",
+     "Sampling"},
     {"idle-policy", "KWATT_IDLE_POLICY", "idlePolicy", KW_CONF_CHOICE, AT(idle_policy), "none", 0,
      0, agent_idle_policy_names, "POLICY",
      "what is done with idle energy, beside what workloads draw above it: it stays the node's, or\n"

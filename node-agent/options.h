@@ -61,8 +61,8 @@ enum agent_outside {
     AGENT_OUTSIDE__MAX
 };
 
-/** "auto" and the names of agent_meters, agent_accounting_backends; the names of
- * agent_attributions. End with NULL. */
+/** "auto" and the names of agent_meters, agent_accounting_backends, agent_attributions.
+ * End with NULL. */
 extern const char *const agent_meter_choices[];
 extern const char *const agent_accounting_choices[];
 extern const char *const agent_attribution_choices[];

@@ -169,6 +169,12 @@ static bool tell_part(enum kw_model_part part, const char *what, const char *fea
             reference_worst_w = fmax(reference_worst_w, reference_w);
         }
     }
+    struct kw_model model;
+    if (cli_fit(&recording, part, NULL, &model) < 0)
+        abort();
+    (void)snprintf(name, sizeof(name), "%s, trained on all five as theirs", what);
+    print(name, cli_fit_mae_w(&recording, part, NULL, &model, NULL), reference,
+          cli_fit_mae_w(&recording, part, NULL, &reference->model.parts[part], NULL), true);
     (void)snprintf(name, sizeof(name), "%s, mean of ten splits", what);
     print(name, sum_w / SPLITS, reference, reference_sum_w / SPLITS, each);
     (void)snprintf(name, sizeof(name), "%s, worst of ten splits", what);

@@ -119,6 +119,28 @@ static void test_a_law_is_found(void **state)
     assert_true(package->error.prior_mae_w > 0);
 }
 
+/** Rows in which a program ended: an idle machine's features, a busy one's power. */
+static void test_rows_far_off(void **state)
+{
+    kw_cleanup(kw_buf_free) struct kw_buf csv = {0};
+    static struct kw_power_model model;
+    const double nothing[] = {0};
+
+    (void)state;
+    (void)kw_buf_adds(&csv, "cpu_time,package_w\n");
+    for (unsigned i = 0; i <= 40; i++)
+        (void)kw_buf_addf(&csv, "%.6f,%.6f\n", i * 0.4, 30 + 3 * i * 0.4);
+    for (unsigned i = 0; i < 4; i++)
+        (void)kw_buf_adds(&csv, "0,78\n");
+    kwt_tree_write(&tree, "a.csv", csv.data);
+    kwt_tree_write(&tree, "b.csv", csv.data);
+    assert_int_equal(
+        train((const char *[]){"--threads", "16", "--out", "m.json", "a.csv", "b.csv", NULL}), 0);
+    read_saved(&model);
+    /* counted by their square, they raise it by 7 W */
+    assert_true(fabs(kw_model_watts(&model.parts[KW_MODEL_PACKAGE], nothing) - 30) < 4);
+}
+
 /** What a program draws has nothing to do with the features: no model is better than its mean. */
 static void test_nothing_to_learn(void **state)
 {
@@ -198,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_law_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rows_far_off, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_to_learn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_class_knew_better, setup, teardown),
         cmocka_unit_test_setup_teardown(test_arguments, setup, teardown),

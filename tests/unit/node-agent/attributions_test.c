@@ -100,6 +100,16 @@ static void test_names(void **state)
             assert_string_not_equal(agent_attributions[i]->name, agent_attributions[j]->name);
 }
 
+/** What a model makes out of CPU time says nothing of workloads. */
+static void test_choice(void **state)
+{
+    (void)state;
+    assert_ptr_equal(agent_attribution_choose(0, false), &agent_attribution_kalman);
+    assert_ptr_equal(agent_attribution_choose(0, true), &agent_attribution_ratio_cpu);
+    for (unsigned i = 0; agent_attributions[i] != NULL; i++)
+        assert_ptr_equal(agent_attribution_choose(i + 1, i % 2 == 0), agent_attributions[i]);
+}
+
 /** Half of the CPUs used: Kepler's rule calls half of the energy active. */
 static void test_kepler(void **state)
 {
@@ -189,11 +199,9 @@ static void test_instructions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conserve),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_kepler),
-        cmocka_unit_test(test_instructions),
-        cmocka_unit_test(test_layers_of_frequency),
+        cmocka_unit_test(test_conserve),     cmocka_unit_test(test_names),
+        cmocka_unit_test(test_choice),       cmocka_unit_test(test_kepler),
+        cmocka_unit_test(test_instructions), cmocka_unit_test(test_layers_of_frequency),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,8 +23,9 @@ static void test_choices_are_the_tables(void **state)
         assert_string_equal(agent_accounting_choices[i + 1], agent_accounting_backends[i]->name);
     assert_null(agent_accounting_choices[i + 1]);
     for (i = 0; agent_attributions[i] != NULL; i++)
-        assert_string_equal(agent_attribution_choices[i], agent_attributions[i]->name);
-    assert_null(agent_attribution_choices[i]);
+        assert_string_equal(agent_attribution_choices[i + 1], agent_attributions[i]->name);
+    assert_null(agent_attribution_choices[i + 1]);
+    assert_string_equal(agent_attribution_choices[0], "auto");
 }
 
 static int load(char **argv, struct agent_options *options, struct kw_err *err)
