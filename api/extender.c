@@ -131,6 +131,19 @@ static void read_expected(const json_t *annotations, const char *key,
         (*bad)++;
 }
 
+static void read_critical(const json_t *annotations, struct kw_extender_pod *pod)
+{
+    const json_t *value = json_object_get(annotations, KW_ANNOTATION_CRITICAL);
+    const char *text = json_string_value(value);
+
+    if (value == NULL || json_is_null(value))
+        return;
+    if (text != NULL && strcmp(text, "true") == 0)
+        pod->critical = true;
+    else if (text == NULL || strcmp(text, "false") != 0)
+        pod->bad_values++;
+}
+
 static void read_placement(const json_t *annotations, struct kw_extender_pod *pod)
 {
     const json_t *value = json_object_get(annotations, KW_ANNOTATION_PLACEMENT);
@@ -196,11 +209,13 @@ static void read_pod(const json_t *object, struct kw_extender_pod *pod)
     const json_t *mirror = json_object_get(annotations, KW_ANNOTATION_MIRROR);
 
     *pod = (struct kw_extender_pod){0};
+    read_text(json_object_get(metadata, "uid"), pod->uid, sizeof(pod->uid));
     read_text(json_object_get(metadata, "namespace"), pod->ns, sizeof(pod->ns));
     read_text(json_object_get(metadata, "name"), pod->name, sizeof(pod->name));
     read_owner(metadata, &pod->owner);
     pod->mirror = mirror != NULL && !json_is_null(mirror);
     read_placement(annotations, pod);
+    read_critical(annotations, pod);
     read_expected(annotations, KW_ANNOTATION_EXPECTED_CPU, kw_pod_parse_mcpu, &pod->expected_mcpu,
                   &pod->bad_values);
     read_expected(annotations, KW_ANNOTATION_EXPECTED_WATTS, kw_pod_parse_mw, &pod->expected_mw,

@@ -36,6 +36,8 @@ extern const char *const kw_placement_names[KW_PLACEMENT__MAX];
 #define KW_POD_TEXT_MAX    63
 /** Bytes for a namespace (a DNS label, at most 63) and its NUL. */
 #define KW_NAMESPACE_MAX   64
+/** Bytes for a uid (Kubernetes makes UUIDs) and its NUL. */
+#define KW_POD_UID_MAX     64
 /** Bytes for the name of a pod (a DNS subdomain, at most 253) and its NUL. */
 #define KW_POD_NAME_MAX    254
 /** Bytes for the value of a label (at most 63) and its NUL. */
@@ -48,6 +50,7 @@ extern const char *const kw_placement_names[KW_PLACEMENT__MAX];
  * large) is counted and its default used; it is never an error.
  */
 struct kw_extender_pod {
+    char uid[KW_POD_UID_MAX];   /**< "" where absent or too long */
     char ns[KW_NAMESPACE_MAX];  /**< "" where absent or no name of a namespace */
     char name[KW_POD_NAME_MAX]; /**< the same; of a pod to be made by a controller it may be absent
                                  */
@@ -62,6 +65,7 @@ struct kw_extender_pod {
     uint64_t expected_mcpu; /**< annotation expected-cpu; 0: absent or bad */
     uint64_t expected_mw;   /**< annotation expected-watts; 0: absent or bad */
     enum kw_placement placement;
+    bool critical;       /**< annotation critical: soft caps are not for it */
     bool mirror;         /**< a static pod's image: annotation kubernetes.io/config.mirror */
     uint32_t bad_values; /**< how many values were replaced by their default */
 };

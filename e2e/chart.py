@@ -40,6 +40,8 @@ CASES: dict[str, dict] = {
                  "extender.config": {"threads": 4, "redis": {"timeout": "1s"}, "defaultCpuMcpu": 1000000, "maxBody": "64Mi"},
                  "extender.tolerations": TOLERATION, "extender.service.annotations": {"a": "b"}},
     "no-watch": {"extender.config": {"watchPods": False}},
+    "caps": {"extender.config": {"watchPods": False, "watchNodes": True, "writeHeadroom": True, "events": True, "capSoftPermille": 800},
+             "extender.caps": {"cluster": "40k", "domains": {"dc1/row2": 16000, "dc1/row2/rack7": {"hard": 8000, "soft": 7000}}}},
     "host-port": {"extender.hostPort.enabled": True, "extender.controlPlane": True, "extender.podDisruptionBudget.enabled": False,
                   "extender.antiAffinity": "none"},
     "recommender": {"recommender.replicas": 3, "recommender.podDisruptionBudget.enabled": False,

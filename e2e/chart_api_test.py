@@ -71,7 +71,8 @@ def least_privilege(case: str, key: str, pod: dict) -> None:
     check(not pod.get("hostNetwork") and not pod.get("hostPID") and not pod.get("hostIPC"), f"{where} is in the host's namespaces")
     check(pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, f"{where} has no seccomp profile")
     names = chart.CASES[case].get("agent.config", {}).get("pods") != "off"
-    pods = chart.CASES[case].get("extender.config", {}).get("watchPods", True)
+    config = chart.CASES[case].get("extender.config", {})
+    pods = config.get("watchPods", True) or config.get("watchNodes", False)
     calls = (any(word in key for word in ("recommender", "kwatt-scheduler")) or (key.startswith("DaemonSet/") and names)
              or (key.startswith("Deployment/") and "extender" in key and pods))
     check(pod.get("automountServiceAccountToken") == calls, f"{where}: who calls the API server has a token, and nobody else")

@@ -8,6 +8,7 @@
 #include "extender/decisions.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -63,6 +64,52 @@ void ext_decisions_done(struct ext_decisions *decisions, struct ext_decision *de
     atomic_store_explicit(&((struct place *)decision)->held, false, memory_order_release);
 }
 
+bool ext_decisions_bound(struct ext_decisions *decisions, const char *uid, const char *node,
+                         double mw, double *ret_saved_mw)
+{
+    uint64_t n = decisions->n;
+
+    for (uint64_t i = 0; i < EXT_DECISIONS && i < n && uid[0] != '\0'; i++) {
+        struct place *place = &decisions->places[(n - 1 - i) % EXT_DECISIONS];
+        struct ext_decision *decision = &place->decision;
+        if (!hold(place))
+            continue; /* being written or read: one decision does not learn where its pod went */
+        bool found = !decision->filter && strcmp(decision->uid, uid) == 0;
+        bool saved = found && decision->dry && decision->chosen[0] == '\0' && mw >= 0 &&
+                     decision->n_best > 0;
+        if (found) {
+            (void)snprintf(decision->chosen, sizeof(decision->chosen), "%s", node);
+            decision->priced = mw >= 0;
+            decision->chosen_mw = mw >= 0 ? mw : 0;
+        }
+        if (saved)
+            *ret_saved_mw = mw - decision->best[0].mw;
+        ext_decisions_done(decisions, decision);
+        if (found)
+            return saved;
+    }
+    return false;
+}
+
+bool ext_decisions_follow(struct ext_decisions *decisions, uint64_t *seen, struct ext_decision *ret)
+{
+    uint64_t n = decisions->n;
+
+    if (n - *seen > EXT_DECISIONS)
+        *seen = n - EXT_DECISIONS;
+    while (*seen < n) {
+        struct place *place = &decisions->places[*seen % EXT_DECISIONS];
+        if (!hold(place))
+            return false; /* being written: the next time */
+        *ret = place->decision;
+        ext_decisions_done(decisions, &place->decision);
+        ++*seen;
+        if (ret->t_unix_ms != 0)
+            return true;
+    }
+    return false;
+}
+
 static bool is_about(const struct ext_decision *decision, const char *pod)
 {
     if (pod == NULL)
@@ -78,6 +125,8 @@ static bool is_about(const struct ext_decision *decision, const char *pod)
 /** Why a pod has no levels, or NULL. */
 static const char *why_neutral(const struct ext_decision *decision)
 {
+    if (decision->filter)
+        return NULL;
     if (decision->exempt)
         return "a pod of kwatt's own or of a node's own files: kwatt has no opinion";
     if (decision->placement == KW_PLACEMENT_OFF)
@@ -111,11 +160,29 @@ static void write_profile(const struct ext_decision *decision, struct kw_buf *ou
                       ext_cpu_from_names[outlook->assumed_from]);
 }
 
+/** What caps had to say, and where the pod went. */
+static void write_caps_json(const struct ext_decision *decision, struct kw_buf *out)
+{
+    (void)kw_buf_addf(out, ",\"soft_capped\":%llu,\"capped\":{",
+                      (unsigned long long)decision->penalised);
+    for (unsigned i = EXT_CAP_PASSES + 1; i < EXT_CAP__MAX; i++)
+        (void)kw_buf_addf(out, "%s\"%s\":%llu", i > EXT_CAP_PASSES + 1 ? "," : "", ext_cap_names[i],
+                          (unsigned long long)decision->capped[i]);
+    (void)kw_buf_adds(out, "},\"chosen\":");
+    if (decision->chosen[0] == '\0')
+        (void)kw_buf_adds(out, "null");
+    else
+        (void)kw_buf_add_json(out, decision->chosen, strlen(decision->chosen));
+    if (decision->priced)
+        (void)kw_buf_addf(out, ",\"chosen_mw\":%.0f", decision->chosen_mw);
+}
+
 static void write_json(const struct ext_decision *decision, struct kw_buf *out)
 {
     const char *neutral = why_neutral(decision);
 
-    (void)kw_buf_addf(out, "{\"t_unix_ms\":%lld,\"namespace\":", (long long)decision->t_unix_ms);
+    (void)kw_buf_addf(out, "{\"t_unix_ms\":%lld,\"verb\":\"%s\",\"namespace\":",
+                      (long long)decision->t_unix_ms, decision->filter ? "filter" : "prioritize");
     (void)kw_buf_add_json(out, decision->ns, strlen(decision->ns));
     (void)kw_buf_adds(out, ",\"pod\":");
     (void)kw_buf_add_json(out, decision->pod, strlen(decision->pod));
@@ -143,7 +210,9 @@ static void write_json(const struct ext_decision *decision, struct kw_buf *out)
                           "\"score\":%u}",
                           best->mw, best->used_mcpu, best->fill * 1000, best->score);
     }
-    (void)kw_buf_adds(out, "]}");
+    (void)kw_buf_adds(out, "]");
+    write_caps_json(decision, out);
+    (void)kw_buf_adds(out, "}");
 }
 
 /** A name as a terminal may have it. */
@@ -174,6 +243,36 @@ static void write_profile_text(const struct ext_decision *decision, struct kw_bu
                       ext_cpu_from_names[outlook->assumed_from]);
 }
 
+/** Of /filter: whom caps left out, and why. */
+static void write_filter_text(const struct ext_decision *decision, struct kw_buf *out)
+{
+    (void)kw_buf_addf(out, "  caps let %llu of %llu candidates pass; the others:\n",
+                      (unsigned long long)decision->capped[EXT_CAP_PASSES],
+                      (unsigned long long)decision->candidates);
+    for (unsigned i = EXT_CAP_PASSES + 1; i < EXT_CAP__MAX; i++) {
+        if (decision->capped[i] > 0)
+            (void)kw_buf_addf(out, "  %6llu  %s\n", (unsigned long long)decision->capped[i],
+                              ext_cap_texts[i]);
+    }
+}
+
+static void write_chosen_text(const struct ext_decision *decision, struct kw_buf *out)
+{
+    if (decision->penalised > 0)
+        (void)kw_buf_addf(out, "  %llu candidates are near a cap and were made less attractive\n",
+                          (unsigned long long)decision->penalised);
+    if (decision->chosen[0] == '\0')
+        return;
+    (void)kw_buf_adds(out, "  bound to ");
+    add_name(out, decision->chosen);
+    if (decision->priced)
+        (void)kw_buf_addf(out, ", where it adds %.1f W", decision->chosen_mw / 1000);
+    if (decision->priced && decision->dry && decision->n_best > 0)
+        (void)kw_buf_addf(out, "; the best node would have saved %.1f W",
+                          (decision->chosen_mw - decision->best[0].mw) / 1000);
+    (void)kw_buf_adds(out, "\n");
+}
+
 static void write_text(const struct ext_decision *decision, struct kw_buf *out)
 {
     char when[32] = "";
@@ -199,8 +298,13 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
     else
         (void)kw_buf_adds(out, "; nodes never read\n");
     write_profile_text(decision, out);
+    if (decision->filter) {
+        write_filter_text(decision, out);
+        return;
+    }
     if (neutral != NULL) {
         (void)kw_buf_addf(out, "  neutral: %s\n", neutral);
+        write_chosen_text(decision, out);
         return;
     }
     if (decision->placement == KW_PLACEMENT_EFFICIENT)
@@ -214,6 +318,7 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
         add_name(out, best->node);
         (void)kw_buf_adds(out, "\n");
     }
+    write_chosen_text(decision, out);
 }
 
 int ext_decisions_page(struct ext_decisions *decisions, const char *pod, enum ext_form form,

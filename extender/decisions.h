@@ -9,6 +9,7 @@
 #include "api/extender.h"
 #include "api/names.h"
 #include "common/buf.h"
+#include "extender/caps.h"
 #include "extender/outlook.h"
 
 /*
@@ -31,9 +32,16 @@ struct ext_candidate {
     uint8_t score;
 };
 
-/** What /prioritize answered, and from what. */
+/** What /prioritize answered, and from what; or /filter, where caps left something out. */
 struct ext_decision {
     int64_t t_unix_ms;
+    bool filter;                       /**< of /filter */
+    char uid[KW_POD_UID_MAX];          /**< "" where the pod has none */
+    uint64_t capped[EXT_CAP__MAX];     /**< candidates of /filter by verdict */
+    uint64_t penalised;                /**< candidates that lost levels to a soft threshold */
+    char chosen[KW_NODE_NAME_MAX + 1]; /**< node that the pod was bound to; "": not seen yet */
+    bool priced;                       /**< chosen_mw is known */
+    double chosen_mw;                  /**< that it added there, as expected */
     char ns[KW_NAMESPACE_MAX];
     char pod[KW_POD_NAME_MAX];
     enum kw_placement placement;
@@ -61,6 +69,22 @@ struct ext_decision *ext_decisions_next(struct ext_decisions *decisions);
 
 /** It is written. */
 void ext_decisions_done(struct ext_decisions *decisions, struct ext_decision *decision);
+
+/**
+ * A pod was bound: its last decision learns where. From any thread.
+ * @param mw that the pod adds there, as expected; < 0: unknown.
+ * @param ret_saved_mw of a dry run: what the best node would have saved against that one.
+ * @return whether ret_saved_mw is set.
+ */
+bool ext_decisions_bound(struct ext_decisions *decisions, const char *uid, const char *node,
+                         double mw, double *ret_saved_mw);
+
+/**
+ * Copies the next decision that was made since `*seen`, and moves it on.
+ * @param seen 0 at first. @return false: there is none.
+ */
+bool ext_decisions_follow(struct ext_decisions *decisions, uint64_t *seen,
+                          struct ext_decision *ret);
 
 /** How decisions are shown. */
 enum ext_form {

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /** Names that are hashed after the first wrong guess; doubled with each further one in a row. */
 #define LEAST_HASHED 2
@@ -35,6 +36,7 @@ int ext_finder_begin(struct ext_finder *finder, const struct ext_snapshot *snaps
 
     finder->snapshot = snapshot;
     finder->now_ns = now_ns;
+    finder->found = NULL;
     finder->last = 0;
     if (n <= finder->cap)
         return 0;
@@ -69,21 +71,26 @@ static inline const struct ext_place *place_of(const struct ext_finder *finder,
     return finder->now_ns > live->good_until_ns ? NULL : ext_place_now(finder->snapshot, live);
 }
 
-void ext_find_texts(struct ext_finder *finder, const struct kw_json_text *texts, size_t n,
-                    const struct ext_place **places)
+static void find_texts(struct ext_finder *finder, const struct kw_json_text *texts, size_t n,
+                       const struct ext_place **places, uint32_t *indices)
 {
     const struct ext_snapshot *snapshot = finder->snapshot;
     struct ext_key keys[EXT_BATCH];
     uint32_t found[EXT_BATCH];
     struct unescaped unescaped;
 
-    for (size_t i = 0; i < n && snapshot == NULL; i++)
+    for (size_t i = 0; i < n && snapshot == NULL; i++) {
         places[i] = NULL;
+        if (indices != NULL)
+            indices[i] = 0;
+    }
     if (snapshot == NULL || n == 0) /* with optimisation gcc asks what keys hold then */
         return;
     for (size_t i = 0; i < n; i++)
         keys[i] = key_of(&texts[i], unescaped.text[i]);
     ext_snapshot_find_batch(snapshot, keys, n, found);
+    if (indices != NULL)
+        memcpy(indices, found, n * sizeof(*found));
     for (size_t i = 0; i < n; i++) {
         places[i] = found[i] == 0 ? NULL : place_of(finder, &snapshot->live[found[i] - 1]);
         if (finder->next[finder->last] != found[i])
@@ -92,9 +99,15 @@ void ext_find_texts(struct ext_finder *finder, const struct kw_json_text *texts,
     }
 }
 
+void ext_find_texts(struct ext_finder *finder, const struct kw_json_text *texts, size_t n,
+                    const struct ext_place **places)
+{
+    find_texts(finder, texts, n, places, finder->found);
+}
+
 /** Takes names as long as each is the expected one. @return how many. */
 static size_t follow(struct ext_finder *finder, struct kw_json *json, struct kw_json_text *texts,
-                     const struct ext_place **places, size_t n)
+                     const struct ext_place **places, uint32_t *indices, size_t n)
 {
     const struct ext_snapshot *snapshot = finder->snapshot;
     uint32_t last = finder->last;
@@ -112,6 +125,8 @@ static size_t follow(struct ext_finder *finder, struct kw_json *json, struct kw_
             break;
         texts[got] = (struct kw_json_text){.at = at, .len = live->name_len};
         places[got] = place_of(finder, live);
+        if (indices != NULL)
+            indices[got] = next;
         last = next;
     }
     finder->last = last;
@@ -121,13 +136,15 @@ static size_t follow(struct ext_finder *finder, struct kw_json *json, struct kw_
 size_t ext_find_strings(struct ext_finder *finder, struct kw_json *json, struct kw_json_text *texts,
                         const struct ext_place **places, size_t n)
 {
+    uint32_t *indices = finder->found;
     size_t hashed = LEAST_HASHED;
     size_t got = 0;
 
     while (got < n) {
         /* the first name of a list is not expected, nor what follows an unknown one */
-        size_t known =
-            finder->last == 0 ? 0 : follow(finder, json, texts + got, places + got, n - got);
+        size_t known = finder->last == 0 ? 0
+                                         : follow(finder, json, texts + got, places + got,
+                                                  indices == NULL ? NULL : indices + got, n - got);
         got += known;
         if (known > 0)
             hashed = LEAST_HASHED;
@@ -135,7 +152,7 @@ size_t ext_find_strings(struct ext_finder *finder, struct kw_json *json, struct 
             hashed *= 2;
         size_t wanted = n - got < hashed ? n - got : hashed;
         size_t more = kw_json_strings(json, texts + got, wanted);
-        ext_find_texts(finder, texts + got, more, places + got);
+        find_texts(finder, texts + got, more, places + got, indices == NULL ? NULL : indices + got);
         got += more;
         if (more < wanted)
             break;

@@ -20,7 +20,9 @@ struct ext_finder {
     int64_t now_ns;
     uint32_t *next; /**< by node (index plus 1): the one that was named after it, or 0 */
     size_t cap;
-    uint32_t last; /**< the node named last, index plus 1; 0: none, or an unknown one */
+    uint32_t *found; /**< where to put the indices of nodes, plus 1, stale ones included; one for
+                        each name of the next call; NULL: they are not wanted */
+    uint32_t last;   /**< the node named last, index plus 1; 0: none, or an unknown one */
 };
 
 /** Starts on a request. @param snapshot outlives it; NULL: nothing is known. @return 0 or -ENOMEM.

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "common/cleanup.h"
@@ -85,27 +86,37 @@ static bool is_blind(const struct ext_flights *flights, int64_t now_ns)
     return !flights->seen && now_ns - flights->blind_since_ns > BLIND_NS;
 }
 
-/** Gives a snapshot that nobody reads yet what is in flight. @return 0 or -ENOMEM. */
+/** Gives a snapshot that nobody reads yet what is in flight, and its caps. @return 0 or -ENOMEM. */
 static int settle(struct ext_flights *flights, struct ext_snapshot *fresh, int64_t now_ns)
 {
+    struct ext_capping *capping = flights->conf.capping;
+    bool capped = capping != NULL && ext_capping_wanted(capping);
+    bool blind = is_blind(flights, now_ns);
     kw_cleanup_free double *mcpu = calloc(fresh->n + 1, sizeof(*mcpu));
+    kw_cleanup_free struct ext_held *held = calloc(fresh->n + 1, sizeof(*held));
 
-    if (mcpu == NULL)
+    if (mcpu == NULL || held == NULL)
         return -ENOMEM;
-    flights->any =
-        !is_blind(flights, now_ns) && ext_ledger_settle(flights->ledger, fresh, now_ns, mcpu);
+    /* caps count what may run though nobody tells of it any more; scores do not */
+    flights->any = (!blind || capped) &&
+                   ext_ledger_settle(flights->ledger, fresh, now_ns, mcpu, capped ? held : NULL);
     for (size_t i = 0; i < fresh->n; i++) {
-        if (fresh->nodes[i].in_flight_mcpu != mcpu[i])
-            ext_snapshot_set_in_flight(fresh, i, mcpu[i]);
+        double in_flight = blind ? 0 : mcpu[i];
+        if (fresh->nodes[i].in_flight_mcpu != in_flight)
+            ext_snapshot_set_in_flight(fresh, i, in_flight);
     }
-    return 0;
+    if (capping == NULL)
+        return 0;
+    return ext_capping_settle(capping, fresh, held, flights->last, now_ns);
 }
 
 void ext_flights_publish(struct ext_flights *flights, struct ext_snapshot *fresh, int64_t now_ns)
 {
     (void)pthread_mutex_lock(&flights->lock);
     /* a node may be measured again without news of any pod, and a pod without news of its node */
-    if (fresh == NULL && flights->any && flights->last != NULL)
+    bool changed = flights->any ||
+                   (flights->conf.capping != NULL && ext_capping_changed(flights->conf.capping));
+    if (fresh == NULL && changed && flights->last != NULL)
         fresh = ext_snapshot_copy(flights->last);
     if (fresh != NULL) {
         if (settle(flights, fresh, now_ns) < 0)
@@ -118,6 +129,34 @@ void ext_flights_publish(struct ext_flights *flights, struct ext_snapshot *fresh
     (void)pthread_mutex_unlock(&flights->lock);
 }
 
+/** Takes a pod's watts from the room of its node, and of the domains around it. */
+static void move_caps(struct ext_snapshot *snapshot, const struct ext_bound_pod *pod)
+{
+    const struct ext_node *node = ext_snapshot_find(snapshot, pod->node, strlen(pod->node));
+
+    if (node != NULL && snapshot->caps != NULL)
+        ext_caps_move(snapshot->caps, (size_t)(node - snapshot->nodes),
+                      pod->mw > 0 ? 0 : (double)pod->mcpu, (double)pod->mw);
+}
+
+/** Tells the decision about a pod where it went. */
+static void tell_decision(struct ext_flights *flights, const struct ext_bound_pod *pod)
+{
+    const struct ext_snapshot *last = flights->last;
+    struct ext_stats *stats = flights->conf.stats;
+    const struct ext_node *node = ext_snapshot_find(last, pod->node, strlen(pod->node));
+    double saved_mw = 0;
+    double mw = -1;
+
+    if (node != NULL && node->has_curve)
+        mw = ext_place_marginal_mw(ext_place_now(last, &last->live[node - last->nodes]),
+                                   (double)pod->mcpu);
+    if (ext_decisions_bound(flights->conf.decisions, pod->uid, pod->node, mw, &saved_mw)) {
+        stats->dry_compared++;
+        stats->dry_saved_mw += (int64_t)saved_mw;
+    }
+}
+
 /** A pod that starts: into the ledger, and at once into the snapshot that requests read. */
 static void enter(struct ext_flights *flights, const struct ext_bound_pod *pod, int64_t now_ns)
 {
@@ -125,12 +164,18 @@ static void enter(struct ext_flights *flights, const struct ext_bound_pod *pod, 
 
     if (rc < 0)
         flights->conf.stats->flights_missed++;
-    if (rc <= 0)
-        return;
-    flights->any = true;
-    if (flights->last != NULL)
+    if (rc > 0)
+        flights->any = true;
+    if (rc > 0 && flights->conf.decisions != NULL)
+        tell_decision(flights, pod);
+    if (rc > 0 && flights->last != NULL) {
         /* what cannot be had now comes with the next snapshot */
         (void)ext_snapshot_add_in_flight(flights->last, pod->node, (double)pod->mcpu);
+        move_caps(flights->last, pod);
+    }
+    /* in this order: a request in between counts the pod twice, and never not at all */
+    if (rc >= 0 && flights->conf.capping != NULL)
+        ext_tally_seen(ext_capping_tally(flights->conf.capping), ext_tally_key(pod->uid, "", ""));
 }
 
 /** As ext_bound_pod_scan, with what was learnt by now. */

@@ -7,6 +7,8 @@
 #include "common/kube.h"
 #include "common/log.h"
 #include "common/snapshot.h"
+#include "extender/capping.h"
+#include "extender/decisions.h"
 #include "extender/outlook.h"
 #include "extender/snapshot.h"
 #include "extender/stats.h"
@@ -21,8 +23,10 @@ struct ext_flights;
 
 struct ext_flights_conf {
     struct ext_assumptions assumptions;
-    struct kw_snapshot *profiles; /**< of struct ext_profiles; NULL: none */
-    struct kw_snapshot *out;      /**< of struct ext_snapshot; this publishes to it */
+    struct kw_snapshot *profiles;    /**< of struct ext_profiles; NULL: none */
+    struct ext_capping *capping;     /**< builds the caps of what is published; NULL: none */
+    struct kw_snapshot *out;         /**< of struct ext_snapshot; this publishes to it */
+    struct ext_decisions *decisions; /**< that learn where their pods went; NULL: none */
     struct ext_stats *stats;
     struct kw_log *log;
 };

@@ -13,6 +13,9 @@
 /** Ages beyond ten years are the same; keeps the arithmetic far from its limits. */
 #define AGE_MAX_MS (INT64_C(3650) * 24 * 3600 * 1000)
 
+/** A sample that seems older on its way through Redis comes from a clock that is wrong. */
+#define CLOCK_TRUST_NS (INT64_C(300) * (int64_t)KW_NS_PER_S)
+
 const char *const ext_skip_names[EXT_SKIP__MAX] = {
     [EXT_SKIP_NAME] = "name",   [EXT_SKIP_MISSING] = "missing", [EXT_SKIP_SAMPLE] = "sample",
     [EXT_SKIP_CURVE] = "curve", [EXT_SKIP_SCHEMA] = "schema",   [EXT_SKIP_REPLY] = "reply",
@@ -39,8 +42,13 @@ static void take_sample(const struct kw_sample *sample, const struct ext_node *b
                 sample->t_unix_ms == before->t_unix_ms;
     bool advanced = before != NULL && sample->t_unix_ms > before->t_unix_ms;
 
-    if (!same)
-        node->fresh_ns = now->now_ns - (advanced ? 0 : age_ns(sample, now));
+    if (!same) {
+        int64_t old_ns = age_ns(sample, now);
+        node->fresh_ns = now->now_ns - (advanced ? 0 : old_ns);
+        /* a sample that came late must not hide pods that started since it was taken */
+        node->covered_ns = old_ns < CLOCK_TRUST_NS ? now->now_ns - old_ns : node->fresh_ns;
+        ext_watts_sample(&node->watts, sample);
+    }
     node->epoch = sample->epoch;
     node->seq = sample->seq;
     node->t_unix_ms = sample->t_unix_ms;
@@ -64,6 +72,7 @@ static int take_curve(const struct ext_record *record, uint64_t skipped[EXT_SKIP
     if (record->curve == NULL) {
         node->has_curve = false;
         node->curve_hash = 0;
+        ext_watts_curve(&node->watts, NULL);
         return 0;
     }
     if (hash == node->curve_hash)
@@ -74,6 +83,7 @@ static int take_curve(const struct ext_record *record, uint64_t skipped[EXT_SKIP
         return rc;
     node->curve_hash = hash;
     node->has_curve = rc == 0;
+    ext_watts_curve(&node->watts, rc == 0 ? &curve : NULL);
     if (rc < 0) {
         skipped[skip_of(rc, EXT_SKIP_CURVE)]++;
         return 0;

@@ -192,13 +192,36 @@ static double weight(const struct entry *entry, const struct ext_node *node, int
     return seen_ns >= window_ns ? 0 : 1 - seen_ns / window_ns;
 }
 
+/** Whether a pod counts for caps: whole, until a sample covers it whole, however long that takes.
+ */
+static bool counts(const struct entry *entry, const struct ext_node *node, int64_t now_ns)
+{
+    int64_t window_ns = (int64_t)(node == NULL                              ? 0
+                                  : node->interval_ns < EXT_INTERVAL_MAX_NS ? node->interval_ns
+                                                                            : EXT_INTERVAL_MAX_NS);
+
+    if (entry->state == WAITING)
+        return true;
+    return node != NULL && now_ns - entry->since_ns < EXT_HELD_NS &&
+           node->covered_ns < entry->since_ns + window_ns;
+}
+
+static void hold(const struct ext_bound_pod *pod, struct ext_held *held)
+{
+    held->mw += (double)pod->mw;
+    held->mcpu += pod->mw > 0 ? 0 : (double)pod->mcpu;
+}
+
 bool ext_ledger_settle(struct ext_ledger *ledger, const struct ext_snapshot *snapshot,
-                       int64_t now_ns, double *ret_mcpu)
+                       int64_t now_ns, double *ret_mcpu, struct ext_held *ret_held)
 {
     bool any = false;
 
-    for (size_t i = 0; i < snapshot->n; i++)
+    for (size_t i = 0; i < snapshot->n; i++) {
         ret_mcpu[i] = 0;
+        if (ret_held != NULL)
+            ret_held[i] = (struct ext_held){0};
+    }
     for (uint32_t i = 0; i < ledger->n; i++) {
         const struct entry *entry = &ledger->entries[i];
         if (entry->state == FREE)
@@ -210,7 +233,11 @@ bool ext_ledger_settle(struct ext_ledger *ledger, const struct ext_snapshot *sna
             ret_mcpu[node - snapshot->nodes] += part * (double)entry->pod.mcpu;
             any = true;
         }
-        if (part <= 0 && entry->state == LEFT)
+        bool held = ret_held != NULL && counts(entry, node, now_ns);
+        if (held && node != NULL)
+            hold(&entry->pod, &ret_held[node - snapshot->nodes]);
+        any = any || held;
+        if (part <= 0 && !held && entry->state == LEFT)
             forget(ledger, find(ledger, entry->pod.uid));
     }
     return any;

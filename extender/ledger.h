@@ -39,6 +39,7 @@ struct ext_bound_pod {
     char uid[EXT_UID_MAX + 1];
     char node[KW_NODE_NAME_MAX + 1];
     uint64_t mcpu; /**< expected CPU */
+    uint64_t mw;   /**< what it is said to draw; 0: not said */
 };
 
 /** @param seed random, so that uids cannot be chosen to collide. @return 0 or -ENOMEM. */
@@ -67,9 +68,20 @@ void ext_ledger_list_begin(struct ext_ledger *ledger);
 /** It has ended: whoever was not named waits no longer. */
 void ext_ledger_list_end(struct ext_ledger *ledger, int64_t now_ns);
 
+/** In flight as caps have it: whole until a sample covers a pod whole, patience and silence
+ * notwithstanding. */
+struct ext_held {
+    double mcpu; /**< of pods that do not say what they draw */
+    double mw;   /**< of those that do */
+};
+
+/** A pod that left, on a node that is silent, counts for caps so long. */
+#define EXT_HELD_NS (INT64_C(3600) * 1000000000)
+
 /**
  * What is in flight on each node of a snapshot, and forgets the pods that its samples cover.
- * @param ret_mcpu snapshot->n elements. @return whether any is above 0.
+ * @param ret_mcpu snapshot->n elements. @param ret_held the same for caps; NULL: there are none.
+ * @return whether any is above 0.
  */
 bool ext_ledger_settle(struct ext_ledger *ledger, const struct ext_snapshot *snapshot,
-                       int64_t now_ns, double *ret_mcpu);
+                       int64_t now_ns, double *ret_mcpu, struct ext_held *ret_held);

@@ -24,7 +24,13 @@ struct ext_settings {
     uint64_t request_use_percent;
     char *own_namespace;
     bool dry_run;
+    char *caps_file;
+    uint64_t cap_soft_permille;
+    uint64_t cap_sigma_permille;
     bool watch_pods;
+    bool watch_nodes;
+    bool write_headroom;
+    bool write_events;
     char *kubeconfig;
     bool seccomp;
     unsigned log_level; /**< enum kw_log_level */

@@ -228,21 +228,21 @@ struct labels {
 
 /** What metadata held; spans into the body. */
 struct metadata {
-    struct kw_json_token ns, name, created;
+    struct kw_json_token uid, ns, name, created;
     struct reference controller; /**< the first of them */
     struct labels labels;
     struct annotations {
-        struct kw_json_token placement, expected_cpu, expected_watts, mirror;
+        struct kw_json_token placement, expected_cpu, expected_watts, mirror, critical;
     } annotations;
 };
 
 /* a token of type KW_JSON_NULL stands for an absent one */
 #define ABSENT         ((struct kw_json_token){.type = KW_JSON_NULL})
-#define NO_ANNOTATIONS ((struct annotations){ABSENT, ABSENT, ABSENT, ABSENT})
+#define NO_ANNOTATIONS ((struct annotations){ABSENT, ABSENT, ABSENT, ABSENT, ABSENT})
 #define NO_REFERENCE   ((struct reference){ABSENT, ABSENT, false})
 #define NO_LABELS      ((struct labels){ABSENT, ABSENT})
 #define NO_METADATA \
-    ((struct metadata){ABSENT, ABSENT, ABSENT, NO_REFERENCE, NO_LABELS, NO_ANNOTATIONS})
+    ((struct metadata){ABSENT, ABSENT, ABSENT, ABSENT, NO_REFERENCE, NO_LABELS, NO_ANNOTATIONS})
 
 static int annotation_member(struct kw_json *json, const struct kw_json_token *key, void *user)
 {
@@ -256,6 +256,8 @@ static int annotation_member(struct kw_json *json, const struct kw_json_token *k
         return ext_json_scalar(json, &annotations->expected_watts);
     if (ext_json_is(key, KW_ANNOTATION_MIRROR))
         return ext_json_scalar(json, &annotations->mirror);
+    if (ext_json_is(key, KW_ANNOTATION_CRITICAL))
+        return ext_json_scalar(json, &annotations->critical);
     return ext_json_pass(json);
 }
 
@@ -307,6 +309,8 @@ static int metadata_member(struct kw_json *json, const struct kw_json_token *key
 {
     struct metadata *metadata = user;
 
+    if (ext_json_is(key, "uid"))
+        return ext_json_scalar(json, &metadata->uid);
     if (ext_json_is(key, "namespace"))
         return ext_json_scalar(json, &metadata->ns);
     if (ext_json_is(key, "name"))
@@ -372,6 +376,16 @@ static enum kw_placement placement(const struct kw_json_token *token, uint32_t *
     return KW_PLACEMENT_EFFICIENT;
 }
 
+static bool critical(const struct kw_json_token *token, uint32_t *bad)
+{
+    bool text = token->type == KW_JSON_STRING;
+    bool yes = text && ext_json_is(token, "true");
+
+    if (token->type != KW_JSON_NULL && !yes && !(text && ext_json_is(token, "false")))
+        (*bad)++;
+    return yes;
+}
+
 /** Copies a name; "" where it is none. @param size at most KW_POD_NAME_MAX. */
 static void take_text(const struct kw_json_token *token, char *out, size_t size)
 {
@@ -432,11 +446,13 @@ int ext_pod_scan(struct kw_json *json, struct kw_extender_pod *ret)
     }
     if (rc < 0)
         return rc;
+    take_text(&pod.metadata.uid, ret->uid, sizeof(ret->uid));
     take_text(&pod.metadata.ns, ret->ns, sizeof(ret->ns));
     take_text(&pod.metadata.name, ret->name, sizeof(ret->name));
     find_owner(&pod.metadata, &ret->owner);
     ret->mirror = annotations->mirror.type != KW_JSON_NULL;
     ret->placement = placement(&annotations->placement, &ret->bad_values);
+    ret->critical = critical(&annotations->critical, &ret->bad_values);
     ret->expected_mcpu = expected(&annotations->expected_cpu, kw_pod_parse_mcpu, &ret->bad_values);
     ret->expected_mw = expected(&annotations->expected_watts, kw_pod_parse_mw, &ret->bad_values);
     ret->bad_values += pod.spec.containers.bad + pod.spec.sidecars.bad + pod.spec.whole.bad +

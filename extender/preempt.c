@@ -11,8 +11,16 @@
 #include <stdbool.h>
 
 #include "extender/json_walk.h"
+#include "extender/pod.h"
 
 static const char head[] = "{\"NodeNameToMetaVictims\":";
+
+/** A request under way. */
+struct work {
+    struct kw_buf *out;
+    const struct ext_preempt_gate *gate; /**< NULL: every node is kept */
+    struct kw_extender_pod pod;          /**< read where there is a gate */
+};
 
 /** metadata.uid of the Pod whose bracket was just opened, appended as a MetaPod. */
 static int copy_pod(struct kw_json *json, struct kw_buf *out)
@@ -119,8 +127,68 @@ static int copy_victims(struct kw_json *json, struct kw_buf *out)
     return 0;
 }
 
-static int copy_victim_map(struct kw_json *json, struct kw_buf *out, bool *ret_given)
+/** Whether a Victims or MetaVictims that was read names any pod. */
+static bool any_pods(const char *bytes, size_t len)
 {
+    struct kw_json json;
+    struct kw_json_token token;
+    bool any = false;
+
+    kw_json_begin(&json, bytes, len);
+    if (ext_json_enter(&json, KW_JSON_OBJECT) != EXT_JSON_OPEN)
+        return false;
+    while (ext_json_key(&json, &token) > 0) {
+        bool pods = kw_json_equals(&token, "Pods", true);
+        if (pods && ext_json_enter(&json, KW_JSON_ARRAY) == EXT_JSON_OPEN) {
+            any = false;
+            while (kw_json_skip(&json, &token) != KW_JSON_ARRAY_END && json.error == NULL)
+                any = any || token.type == KW_JSON_OBJECT;
+        } else if (!pods && ext_json_pass(&json) < 0) {
+            return any;
+        }
+    }
+    return any;
+}
+
+static bool keeps(struct work *work, const struct kw_json_token *node, const char *victims,
+                  size_t len)
+{
+    return work->gate == NULL ||
+           work->gate->keeps(work->gate->user, &work->pod, node, any_pods(victims, len));
+}
+
+/** The members of a map of MetaVictims that are kept, verbatim. */
+static int copy_meta_map(struct work *work, const struct kw_json_token *map)
+{
+    struct kw_buf *out = work->out;
+    struct kw_json json;
+    struct kw_json_token key;
+    struct kw_json_token value;
+    bool first = true;
+    int rc;
+
+    kw_json_begin(&json, map->at, map->len);
+    if (ext_json_enter(&json, KW_JSON_OBJECT) != EXT_JSON_OPEN)
+        return -EBADMSG;
+    (void)kw_buf_adds(out, "{");
+    while ((rc = ext_json_key(&json, &key)) > 0) {
+        if (kw_json_skip(&json, &value) == KW_JSON_ERROR)
+            return -EBADMSG;
+        if (!keeps(work, &key, value.at, value.len))
+            continue;
+        (void)kw_buf_adds(out, first ? "\"" : ",\"");
+        (void)kw_buf_add(out, key.at, key.len);
+        (void)kw_buf_adds(out, "\":");
+        (void)kw_buf_add(out, value.at, value.len);
+        first = false;
+    }
+    (void)kw_buf_adds(out, "}");
+    return rc;
+}
+
+static int copy_victim_map(struct kw_json *json, struct work *work, bool *ret_given)
+{
+    struct kw_buf *out = work->out;
     struct kw_json_token key;
     bool first = true;
     int rc = ext_json_enter(json, KW_JSON_OBJECT);
@@ -130,20 +198,51 @@ static int copy_victim_map(struct kw_json *json, struct kw_buf *out, bool *ret_g
         return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
     (void)kw_buf_adds(out, "{");
     while ((rc = ext_json_key(json, &key)) > 0) {
+        size_t from = out->len;
         (void)kw_buf_adds(out, first ? "\"" : ",\"");
         (void)kw_buf_add(out, key.at, key.len);
         (void)kw_buf_adds(out, "\":");
-        first = false;
+        size_t victims = out->len;
         rc = copy_victims(json, out);
         if (rc < 0)
             return rc;
+        if (out->failed || keeps(work, &key, out->data + victims, out->len - victims))
+            first = false;
+        else
+            out->len = from;
     }
     (void)kw_buf_adds(out, "}");
     return rc;
 }
 
-static int scan_body(struct kw_json *json, struct kw_buf *out, const char **why)
+/** Reads the Pod before all else, wherever it stands. What is malformed is found later, too. */
+static int find_pod(const char *body, size_t len, struct kw_extender_pod *ret, const char **why)
 {
+    struct kw_json json;
+    struct kw_json_token key;
+    int rc;
+
+    kw_json_begin(&json, body, len);
+    if (ext_json_enter(&json, KW_JSON_OBJECT) != EXT_JSON_OPEN)
+        return -EBADMSG;
+    while ((rc = ext_json_key(&json, &key)) > 0) {
+        bool pod = kw_json_equals(&key, "Pod", true);
+        rc = pod ? ext_pod_scan(&json, ret) : ext_json_pass(&json);
+        if (pod && rc == -EINVAL)
+            *why = "Pod is no object";
+        if (json.error != NULL)
+            *why = "the body is malformed JSON";
+        if (rc < 0)
+            return -EBADMSG;
+    }
+    if (json.error != NULL)
+        *why = "the body is malformed JSON";
+    return rc;
+}
+
+static int scan_body(struct kw_json *json, struct work *work, const char **why)
+{
+    struct kw_buf *out = work->out;
     struct kw_json_token key;
     struct kw_json_token meta = {.type = KW_JSON_NULL};
     bool converted = false;
@@ -160,7 +259,7 @@ static int scan_body(struct kw_json *json, struct kw_buf *out, const char **why)
         } else if (kw_json_equals(&key, "NodeNameToVictims", true)) {
             *why = "NodeNameToVictims is no map of victims";
             out->len = sizeof(head) - 1; /* of a key given twice the last counts */
-            rc = copy_victim_map(json, out, &converted);
+            rc = copy_victim_map(json, work, &converted);
         } else {
             rc = ext_json_pass(json);
         }
@@ -171,6 +270,8 @@ static int scan_body(struct kw_json *json, struct kw_buf *out, const char **why)
         return -EBADMSG;
     if (rc == 0 && meta.type == KW_JSON_OBJECT) {
         out->len = sizeof(head) - 1;
+        if (work->gate != NULL)
+            return copy_meta_map(work, &meta);
         (void)kw_buf_add(out, meta.at, meta.len);
     } else if (rc == 0 && !converted) {
         (void)kw_buf_adds(out, "{}");
@@ -178,15 +279,19 @@ static int scan_body(struct kw_json *json, struct kw_buf *out, const char **why)
     return rc;
 }
 
-int ext_preempt_answer(const char *body, size_t len, struct kw_buf *out, const char **ret_why)
+int ext_preempt_answer(const char *body, size_t len, const struct ext_preempt_gate *gate,
+                       struct kw_buf *out, const char **ret_why)
 {
+    struct work work = {.out = out, .gate = gate};
     struct kw_json json;
 
     kw_json_begin(&json, body, len);
     *ret_why = "the body is no JSON object";
     kw_buf_reset(out);
     (void)kw_buf_adds(out, head);
-    int rc = scan_body(&json, out, ret_why);
+    int rc = gate == NULL ? 0 : find_pod(body, len, &work.pod, ret_why);
+    if (rc == 0)
+        rc = scan_body(&json, &work, ret_why);
     (void)kw_buf_adds(out, "}");
     if (rc < 0) {
         if (json.error != NULL)

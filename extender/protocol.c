@@ -48,17 +48,33 @@ static int grow(void **list, size_t *cap, size_t n, size_t size)
     return 0;
 }
 
-/** Room for as many places. @return 0 or -ENOMEM. */
-static int reserve_places(struct ext_args *args, size_t n)
+/** Makes a list as large as another. @return 0 or -ENOMEM. */
+static int match(void **list, size_t *cap, size_t n, size_t size)
 {
-    if (n <= args->places_cap)
+    if (n <= *cap)
         return 0;
-    void *grown = reallocarray(args->places, n, sizeof(void *));
+    void *grown = reallocarray(*list, n, size);
     if (grown == NULL)
         return -ENOMEM;
-    args->places = grown;
-    args->places_cap = n;
+    *list = grown;
+    *cap = n;
     return 0;
+}
+
+/** Room for what is found of as many names. @param at where the next ones go. @return 0 or -ENOMEM.
+ */
+static int reserve_found(struct ext_args *args, struct ext_finder *finder, size_t n, size_t at)
+{
+    int rc = match((void **)&args->places, &args->places_cap, n, sizeof(void *));
+
+    if (rc < 0 || !args->with_indices)
+        return rc;
+    rc = match((void **)&args->indices, &args->indices_cap, n, sizeof(*args->indices));
+    if (rc == 0)
+        rc = match((void **)&args->verdicts, &args->verdicts_cap, n, sizeof(*args->verdicts));
+    if (rc == 0)
+        finder->found = args->indices + at;
+    return rc;
 }
 
 static struct kw_json_text name_of(const struct kw_json_token *token)
@@ -79,7 +95,7 @@ static ssize_t take_names(struct kw_json *json, struct ext_finder *finder, struc
 
     if (finder == NULL)
         return (ssize_t)kw_json_strings(json, args->names + at, n);
-    if (reserve_places(args, args->names_cap) < 0)
+    if (reserve_found(args, finder, args->names_cap, at) < 0)
         return -ENOMEM;
     return (ssize_t)ext_find_strings(finder, json, args->names + at, args->places + at, n);
 }
@@ -117,6 +133,8 @@ static int scan_names(struct kw_json *json, struct ext_finder *finder, struct ex
         args->names[args->n_names] = name_of(&token);
         if (finder != NULL)
             args->places[args->n_names] = NULL; /* too long for a node of ours, or none */
+        if (finder != NULL && args->with_indices)
+            args->indices[args->n_names] = 0;
         args->n_names++;
     }
 }
@@ -210,13 +228,15 @@ static int find_items(struct ext_finder *finder, struct ext_args *args)
 {
     struct kw_json_text names[EXT_BATCH];
 
-    if (reserve_places(args, args->items_cap) < 0)
+    if (reserve_found(args, finder, args->items_cap, 0) < 0)
         return -ENOMEM;
     finder->last = 0;
     for (size_t from = 0; from < args->n_items; from += EXT_BATCH) {
         size_t n = args->n_items - from < EXT_BATCH ? args->n_items - from : EXT_BATCH;
         for (size_t i = 0; i < n; i++)
             names[i] = args->items[from + i].name;
+        if (args->with_indices)
+            finder->found = args->indices + from;
         ext_find_texts(finder, names, n, args->places + from);
     }
     return 0;
@@ -241,8 +261,8 @@ static int scan_field(struct kw_json *json, const struct kw_json_token *key,
     return ext_json_pass(json);
 }
 
-int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, struct ext_args *args,
-                  const char **ret_why)
+int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, bool with_indices,
+                  struct ext_args *args, const char **ret_why)
 {
     struct kw_json json;
     struct kw_json_token token;
@@ -252,6 +272,7 @@ int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, struc
     args->has_names = args->has_nodes = false;
     args->n_names = args->n_items = 0;
     args->body_len = len;
+    args->with_indices = with_indices;
     kw_json_begin(&json, body, len);
     *ret_why = "the body is no JSON object";
     rc = ext_json_enter(&json, KW_JSON_OBJECT);
@@ -282,6 +303,8 @@ void ext_args_free(struct ext_args *args)
     free(args->names);
     free(args->items);
     free(args->places);
+    free(args->indices);
+    free(args->verdicts);
     *args = (struct ext_args){0};
 }
 

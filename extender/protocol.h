@@ -31,26 +31,33 @@ struct ext_item {
 /** Request of filter and prioritize. Zero-initialised is empty; reused for the next request. */
 struct ext_args {
     struct kw_extender_pod pod;
-    bool has_names; /**< NodeNames given and not null */
-    bool has_nodes; /**< Nodes given and not null */
+    bool has_names;    /**< NodeNames given and not null */
+    bool has_nodes;    /**< Nodes given and not null */
+    bool with_indices; /**< as it was read */
     size_t n_names, n_items;
-    size_t names_cap, items_cap, places_cap;
+    size_t names_cap, items_cap, places_cap, indices_cap;
     size_t body_len;            /**< of the request that was read */
     struct kw_json_text *names; /**< as received: the spans between the quotes */
     struct ext_item *items;
     const struct ext_place **places; /**< where the candidates stand, as ext_find_strings has it;
                                         set where a finder was given */
+    uint32_t *indices; /**< the candidates in the snapshot, plus 1; 0: unknown; set where they were
+                          wanted */
+    size_t verdicts_cap;
+    uint8_t *verdicts; /**< enum ext_cap_verdict of each; the caller's to set before an answer that
+                          takes them */
 };
 
 /**
  * Reads a request.
+ * @param with_indices whether args->indices and room for args->verdicts are wanted, too.
  * @param finder begun; finds the candidates. NULL: they are not looked for.
  * @param args what it held is replaced; not to be used after a failure but to read again.
  * @param ret_why static text for the caller, set on failure.
  * @return 0; -EBADMSG malformed or of wrong types; -E2BIG more than EXT_NODES_MAX nodes; -ENOMEM.
  */
-int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, struct ext_args *args,
-                  const char **ret_why);
+int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, bool with_indices,
+                  struct ext_args *args, const char **ret_why);
 void ext_args_free(struct ext_args *args);
 
 /** How many candidates there are: those of NodeNames where it was given, else those of Nodes. */
@@ -68,6 +75,10 @@ static inline const struct kw_json_text *ext_args_name(const struct ext_args *ar
 /** Answer of filter with every candidate passing, each name and node byte for byte as received.
  * @return 0 or -ENOMEM. */
 int ext_answer_filter(const struct ext_args *args, struct kw_buf *out);
+
+/** Answer of filter by args->verdicts: each name and node that passes byte for byte as received,
+ * and for each other its reason. @return 0 or -ENOMEM. */
+int ext_answer_verdicts(const struct ext_args *args, struct kw_buf *out);
 
 /** Answer of filter that refuses the call. @param why text without characters that JSON escapes.
  * @return 0 or -ENOMEM. */

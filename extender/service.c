@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/json_scan.h"
+#include "extender/gate.h"
 #include "extender/preempt.h"
 
 /** First size of a workspace's arrays, as EXT_NODES_MAX bounds the last. */
@@ -147,40 +148,81 @@ static void note_best(const struct ext_workspace *workspace, double mcpu,
     }
 }
 
-/** Keeps what was decided, where there is room at once. */
-static void note(struct ext_service *service, const struct ext_workspace *workspace,
-                 const struct ext_outlook *outlook, const struct ext_score *score, size_t known,
-                 int64_t now_ns)
+/** The place for a decision with what all have in common, or NULL where there is no room at once.
+ */
+static struct ext_decision *begin_note(struct ext_service *service,
+                                       const struct ext_workspace *workspace,
+                                       const struct ext_outlook *outlook, int64_t now_ns)
 {
     const struct kw_extender_pod *pod = &workspace->args.pod;
     struct ext_decision *decision = ext_decisions_next(service->decisions);
     int64_t refreshed_ns = service->stats.refreshed_ns;
 
     if (decision == NULL)
-        return;
+        return NULL;
     decision->t_unix_ms = kw_now_unix_ms();
     memcpy(decision->ns, pod->ns, sizeof(decision->ns));
     memcpy(decision->pod, pod->name, sizeof(decision->pod));
+    memcpy(decision->uid, pod->uid, sizeof(decision->uid));
     decision->placement = pod->placement;
     decision->exempt = is_exempt(&service->policy, pod);
     decision->dry = service->policy.dry_run;
     decision->owner = pod->owner;
     decision->outlook = *outlook;
     decision->candidates = ext_args_count(&workspace->args);
-    decision->known = known;
     decision->data_age_ms =
         refreshed_ns == 0 ? -1 : (now_ns - refreshed_ns) / (int64_t)KW_NS_PER_MS;
+    return decision;
+}
+
+/** Keeps what was decided. */
+static void note(struct ext_service *service, const struct ext_workspace *workspace,
+                 const struct ext_outlook *outlook, const struct ext_score *score, size_t known,
+                 uint64_t penalised, int64_t now_ns)
+{
+    struct ext_decision *decision = begin_note(service, workspace, outlook, now_ns);
+
+    if (decision == NULL)
+        return;
+    decision->known = known;
+    decision->penalised = penalised;
     if (known > 0) {
-        decision->min_mw = pod->placement == KW_PLACEMENT_EFFICIENT ? score->min : 0;
-        decision->max_mw = pod->placement == KW_PLACEMENT_EFFICIENT ? score->max : 0;
+        bool efficient = decision->placement == KW_PLACEMENT_EFFICIENT;
+        decision->min_mw = efficient ? score->min : 0;
+        decision->max_mw = efficient ? score->max : 0;
         note_best(workspace, (double)outlook->mcpu, decision);
     }
     ext_decisions_done(service->decisions, decision);
 }
 
+/** Keeps whom caps have left out. */
+static void note_caps(struct ext_service *service, const struct ext_workspace *workspace,
+                      const struct ext_outlook *outlook, const struct ext_gate *gate,
+                      int64_t now_ns)
+{
+    struct ext_decision *decision = begin_note(service, workspace, outlook, now_ns);
+
+    if (decision == NULL)
+        return;
+    decision->filter = true;
+    memcpy(decision->capped, gate->counts, sizeof(decision->capped));
+    ext_decisions_done(service->decisions, decision);
+}
+
+/** Caps that hold for a pod, or NULL. */
+static const struct ext_caps *caps_for(const struct ext_service *service,
+                                       const struct ext_snapshot *snapshot,
+                                       const struct kw_extender_pod *pod)
+{
+    if (snapshot == NULL || service->tally == NULL || service->policy.dry_run ||
+        is_exempt(&service->policy, pod))
+        return NULL;
+    return snapshot->caps;
+}
+
 /** Scores the candidates into workspace->scores. */
 static int score_candidates(struct ext_service *service, struct ext_workspace *workspace,
-                            int64_t now_ns)
+                            const struct ext_snapshot *snapshot, int64_t now_ns)
 {
     const struct ext_args *args = &workspace->args;
     size_t n = ext_args_count(args);
@@ -199,7 +241,14 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
     ext_score_begin(&score, &wanted, workspace->scratch);
     ext_score_take(&score, args->places, n);
     size_t known = ext_score_end(&score, workspace->scores);
-    note(service, workspace, &outlook, &score, known, now_ns);
+    const struct ext_caps *caps = caps_for(service, snapshot, &args->pod);
+    uint64_t penalised = 0;
+    if (caps != NULL && args->with_indices && n > 0) {
+        const struct ext_cap_need need =
+            ext_gate_need(&args->pod, &outlook, service->policy.cap_sigmas);
+        penalised = ext_gate_penalise(caps, args, &need, workspace->scores);
+    }
+    note(service, workspace, &outlook, &score, known, penalised, now_ns);
     if (service->policy.dry_run && n > 0)
         memset(workspace->scores, EXT_SCORE_NEUTRAL, n);
     service->stats.outlooks[outlook.from]++;
@@ -209,9 +258,10 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
 }
 
 static int answer_prioritize(struct ext_service *service, struct ext_workspace *workspace,
-                             int64_t now_ns, struct kw_buf *out, const char **why)
+                             const struct ext_snapshot *snapshot, int64_t now_ns,
+                             struct kw_buf *out, const char **why)
 {
-    int rc = score_candidates(service, workspace, now_ns);
+    int rc = score_candidates(service, workspace, snapshot, now_ns);
 
     if (rc == 0)
         rc = ext_answer_prioritize(&workspace->args, workspace->scores, out);
@@ -220,16 +270,66 @@ static int answer_prioritize(struct ext_service *service, struct ext_workspace *
     return rc;
 }
 
-static int answer_filter(const struct ext_args *args, struct kw_buf *out, const char **why)
+static int answer_filter(struct ext_service *service, const struct ext_workspace *workspace,
+                         const struct ext_snapshot *snapshot, int64_t now_ns, struct kw_buf *out,
+                         const char **why)
 {
+    const struct ext_args *args = &workspace->args;
+    struct ext_outlook outlook;
+    struct ext_gate gate = {0};
+
     if (!args->has_names && !args->has_nodes) {
         *why = "neither Nodes nor NodeNames is given";
         return -EBADMSG;
     }
-    int rc = ext_answer_filter(args, out);
+    expect(service, &args->pod, &outlook);
+    const struct ext_caps *caps = caps_for(service, snapshot, &args->pod);
+    bool gated = caps != NULL && args->with_indices && ext_args_count(args) > 0;
+    if (gated)
+        ext_gate_filter(service, caps, args, &outlook, now_ns, &gate);
+    if (gated && gate.counts[EXT_CAP_PASSES] < ext_args_count(args))
+        note_caps(service, workspace, &outlook, &gate, now_ns);
+    int rc = gated ? ext_answer_verdicts(args, out) : ext_answer_filter(args, out);
     if (rc < 0)
         *why = "out of memory";
     return rc;
+}
+
+/** What a preemption request is looked at with. */
+struct preemption {
+    struct ext_service *service;
+    const struct ext_snapshot *snapshot;
+};
+
+static bool keeps(void *user, const struct kw_extender_pod *pod, const struct kw_json_token *node,
+                  bool any_victims)
+{
+    const struct preemption *preemption = user;
+    const struct ext_snapshot *snapshot = preemption->snapshot;
+    struct ext_outlook outlook;
+    char name[KW_NODE_NAME_MAX + 1] = "";
+    const struct kw_json_text text = {node->at, (uint32_t)node->len, node->escaped};
+
+    expect(preemption->service, pod, &outlook);
+    const struct ext_caps *caps = caps_for(preemption->service, snapshot, pod);
+    if (caps == NULL || node->len > KW_NODE_NAME_MAX)
+        return true;
+    copy_name(&text, name);
+    const struct ext_node *found = ext_snapshot_find(snapshot, name, strlen(name));
+    const struct ext_cap_need need =
+        ext_gate_need(pod, &outlook, preemption->service->policy.cap_sigmas);
+    return ext_gate_may_evict(caps, found == NULL ? 0 : (uint32_t)(found - snapshot->nodes) + 1,
+                              &need, any_victims);
+}
+
+static int answer_preempt(struct ext_service *service, const struct ext_snapshot *snapshot,
+                          const char *body, size_t len, struct kw_buf *out, const char **why)
+{
+    struct preemption preemption = {service, snapshot};
+    const struct ext_preempt_gate gate = {keeps, &preemption};
+    bool capped = snapshot != NULL && snapshot->caps != NULL;
+
+    return ext_preempt_answer(body, len, capped ? &gate : NULL, out, why);
 }
 
 /** @return 0, or -errno with *why for the caller. */
@@ -238,20 +338,22 @@ static int answer(struct ext_service *service, enum ext_verb verb, struct ext_wo
                   struct kw_buf *out, const char **why)
 {
     if (verb == EXT_VERB_PREEMPT)
-        return ext_preempt_answer(body, len, out, why);
-    struct ext_finder *finder = verb == EXT_VERB_PRIORITIZE ? &workspace->finder : NULL;
+        return answer_preempt(service, snapshot, body, len, out, why);
+    /* without caps, a filter looks for no node */
+    bool capped = snapshot != NULL && snapshot->caps != NULL;
+    struct ext_finder *finder = verb == EXT_VERB_PRIORITIZE || capped ? &workspace->finder : NULL;
     int rc = finder == NULL ? 0 : ext_finder_begin(finder, snapshot, now_ns);
     if (rc < 0) {
         *why = "out of memory";
         return rc;
     }
-    rc = ext_args_scan(body, len, finder, &workspace->args, why);
+    rc = ext_args_scan(body, len, finder, capped, &workspace->args, why);
     if (rc < 0)
         return rc;
     service->stats.bad_pod_values += workspace->args.pod.bad_values;
     if (verb == EXT_VERB_FILTER)
-        return answer_filter(&workspace->args, out, why);
-    return answer_prioritize(service, workspace, now_ns, out, why);
+        return answer_filter(service, workspace, snapshot, now_ns, out, why);
+    return answer_prioritize(service, workspace, snapshot, now_ns, out, why);
 }
 
 /** Turns a refusal into what its verb can say. @return the status. */

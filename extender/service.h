@@ -13,6 +13,8 @@
 #include "extender/score.h"
 #include "extender/snapshot.h"
 #include "extender/stats.h"
+#include "extender/tally.h"
+#include "extender/waiters.h"
 
 /*
  * What runs on the HTTP server's threads. A request takes one of the workspaces (as many as
@@ -36,6 +38,7 @@ struct ext_policy {
     uint64_t stale_after_ns;
     struct ext_assumptions assumptions;
     const char *own_namespace; /**< NULL: none */
+    double cap_sigmas;         /**< deviations that a pod's use is raised by under caps */
     bool dry_run;              /**< answer neutrally, and keep what would have been said */
 };
 
@@ -43,6 +46,8 @@ struct ext_service {
     struct ext_policy policy;
     struct kw_snapshot *snapshot; /**< of struct ext_snapshot */
     struct kw_snapshot *profiles; /**< of struct ext_profiles; NULL: none */
+    struct ext_tally *tally;      /**< pods let in under caps; NULL: there are no caps */
+    struct ext_waiters *waiters;  /**< pods that caps rejected; the same */
     struct ext_stats stats;
     struct ext_decisions *decisions;
     unsigned n_workspaces;

@@ -85,7 +85,8 @@ int ext_sim_view_renew(struct ext_sim *sim)
     view->snapshot = ext_snapshot_new(view->nodes, n, sim->conf.seed | 1, STALE_AFTER_NS);
     if (view->snapshot == NULL)
         return -ENOMEM;
-    (void)ext_ledger_settle(view->ledger, view->snapshot, ns_of(sim->now_s), view->in_flight_mcpu);
+    (void)ext_ledger_settle(view->ledger, view->snapshot, ns_of(sim->now_s), view->in_flight_mcpu,
+                            NULL);
     for (size_t i = 0; i < n; i++) {
         if (view->in_flight_mcpu[i] > 0)
             ext_snapshot_set_in_flight(view->snapshot, i, view->in_flight_mcpu[i]);

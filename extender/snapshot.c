@@ -215,6 +215,7 @@ void ext_snapshot_free(struct ext_snapshot **snapshot)
     free((*snapshot)->slots);
     free((*snapshot)->names);
     free((*snapshot)->moved);
+    ext_caps_free(&(*snapshot)->caps);
     free(*snapshot);
     *snapshot = NULL;
 }

@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "extender/caps.h"
 #include "extender/hull.h"
+#include "extender/watts.h"
 
 /*
  * What the extender knows of all nodes at one instant, found by name in constant time. Requests
@@ -35,6 +37,9 @@ struct ext_node {
     uint64_t epoch, seq;
     int64_t t_unix_ms;   /**< as the agent said */
     uint64_t curve_hash; /**< of the curve's text: an unchanged one is not decoded again */
+    int64_t covered_ns;  /**< until when its sample surely covers it, for caps: no later than
+                            fresh_ns, and than its own clock says */
+    struct ext_watts watts;
 };
 
 /** Longest name that lies in its ext_live itself. */
@@ -77,6 +82,7 @@ struct ext_snapshot {
     char *names;
     struct ext_place *moved; /**< EXT_MOVES_MAX of them, in the order they were made; NULL: none */
     size_t n_moved;          /**< the writer's alone */
+    struct ext_caps *caps;   /**< NULL: there are none */
 };
 
 /** A name that is looked for. */

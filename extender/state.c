@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/loop.h"
+#include "extender/capping.h"
 #include "extender/flights.h"
 #include "extender/learnt.h"
 #include "extender/refresh.h"
@@ -29,6 +30,7 @@ struct ext_state {
     struct kw_loop *loop;
     struct kw_source *signals;
     struct ext_service service;
+    struct ext_capping *capping;
     struct ext_flights *flights;
     struct kw_http_server *server;
     struct {
@@ -159,6 +161,7 @@ static void on_timer(void *user, uint64_t expirations)
     const struct ext_instant now = {.now_ns = (int64_t)kw_now_ns(), .unix_ms = kw_now_unix_ms()};
 
     (void)expirations;
+    ext_capping_reload(state->capping);
     int rc = ext_refresh_once(state->reader.refresh, ext_flights_last(state->flights), &now,
                               &result, &err);
     if (rc < 0)
@@ -167,6 +170,9 @@ static void on_timer(void *user, uint64_t expirations)
         refresh_done(state, &result, &now);
     if (rc == 0)
         learn(state, &now);
+    if (rc < 0 && rc != -ECANCELED)
+        ext_flights_publish(state->flights, NULL, now.now_ns); /* time goes on without Redis */
+    ext_capping_round(state->capping, ext_flights_last(state->flights), now.now_ns);
 }
 
 static void *run_reader(void *user)
@@ -240,11 +246,42 @@ static int start_server(struct ext_state *state, struct kw_err *err)
     return 0;
 }
 
+static int start_capping(struct ext_state *state, struct kw_err *err)
+{
+    const struct ext_settings *settings = state->settings;
+    const struct kw_kube_conf kube = {.kubeconfig = settings->kubeconfig};
+    const struct ext_capping_conf conf = {
+        .policy = {.sigmas = (double)settings->cap_sigma_permille / 1000,
+                   .soft_permille = (unsigned)settings->cap_soft_permille},
+        .file = settings->caps_file,
+        .write_headroom = settings->write_headroom,
+        .write_events = settings->write_events,
+        .decisions = state->service.decisions,
+        .stats = &state->service.stats,
+        .log = state->log,
+    };
+
+    if (!settings->watch_nodes && (settings->write_headroom || settings->write_events))
+        return kw_err_set(err, -EINVAL, "--%s wants --watch-nodes",
+                          settings->write_headroom ? "write-headroom" : "events");
+    int rc = ext_capping_new(&conf, &state->capping, err);
+    if (rc < 0)
+        return rc;
+    state->service.tally = ext_capping_tally(state->capping);
+    state->service.waiters = ext_capping_waiters(state->capping);
+    if ((settings->caps_file != NULL || settings->watch_nodes) && !settings->watch_pods)
+        kw_log_warn(state->log, "caps without --watch-pods: each pod that was let in counts on "
+                                "every node for a hundred seconds");
+    return settings->watch_nodes ? ext_capping_watch(state->capping, &kube, err) : 0;
+}
+
 static int start_flights(struct ext_state *state, struct kw_err *err)
 {
     const struct ext_settings *settings = state->settings;
     const struct ext_flights_conf conf = {.assumptions = state->service.policy.assumptions,
                                           .profiles = state->service.profiles,
+                                          .capping = state->capping,
+                                          .decisions = state->service.decisions,
                                           .out = state->service.snapshot,
                                           .stats = &state->service.stats,
                                           .log = state->log};
@@ -265,6 +302,7 @@ static int start(struct ext_state *state, struct kw_err *err)
         .assumptions = {.default_cpu_mcpu = settings->default_cpu_mcpu,
                         .request_use_percent = settings->request_use_percent},
         .own_namespace = settings->own_namespace,
+        .cap_sigmas = (double)settings->cap_sigma_permille / 1000,
         .dry_run = settings->dry_run,
     };
     unsigned threads = (unsigned)settings->threads;
@@ -280,7 +318,9 @@ static int start(struct ext_state *state, struct kw_err *err)
         rc = kw_loop_add_signals(state->loop, signals, on_signal, state, &state->signals);
     if (rc < 0)
         return kw_err_set(err, rc, "cannot start");
-    rc = start_flights(state, err);
+    rc = start_capping(state, err);
+    if (rc == 0)
+        rc = start_flights(state, err);
     if (rc == 0)
         rc = start_reader(state, err);
     return rc < 0 ? rc : start_server(state, err);
@@ -325,6 +365,7 @@ void ext_state_free(struct ext_state **state)
     ext_refresh_free(&s->reader.refresh);
     ext_learnt_free(&s->reader.learnt);
     ext_flights_free(&s->flights);
+    ext_capping_free(&s->capping);
     kw_snapshot_free(&s->service.snapshot);
     kw_snapshot_free(&s->service.profiles);
     ext_service_clear(&s->service);

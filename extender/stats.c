@@ -142,6 +142,60 @@ static void page_nodes(struct kw_metrics_page *page, const struct ext_stats *sta
     kw_metrics_u64(page, NULL, stats->redis_failures);
 }
 
+static void page_caps(struct kw_metrics_page *page, const struct ext_stats *stats)
+{
+    kw_metrics_family(page, "kwatt_extender_watching_nodes", KW_METRIC_GAUGE,
+                      "1 while the API server tells of nodes, their caps and domains.");
+    kw_metrics_u64(page, NULL, stats->watching_nodes ? 1 : 0);
+    kw_metrics_family(page, "kwatt_extender_nodes_skipped_total", KW_METRIC_COUNTER,
+                      "Nodes that the API server told of and that were not understood.");
+    kw_metrics_u64(page, NULL, stats->nodes_bad);
+    kw_metrics_family(page, "kwatt_extender_bad_node_values_total", KW_METRIC_COUNTER,
+                      "Labels and annotations of nodes that were replaced by their default.");
+    kw_metrics_u64(page, NULL, stats->bad_node_values);
+    kw_metrics_family(page, "kwatt_extender_caps_file_bad", KW_METRIC_GAUGE,
+                      "1 while the file of caps cannot be taken and its last good content holds.");
+    kw_metrics_u64(page, NULL, stats->caps_file_bad ? 1 : 0);
+    kw_metrics_family(page, "kwatt_extender_capped_candidates_total", KW_METRIC_COUNTER,
+                      "Candidates that /filter did not pass, by the cap that was in the way.");
+    for (unsigned i = EXT_CAP_PASSES + 1; i < EXT_CAP__MAX; i++)
+        kw_metrics_u64(page, (const struct kw_label[]){{"cap", ext_cap_names[i]}, {0}},
+                       stats->rejected[i]);
+    kw_metrics_family(page, "kwatt_extender_caps_closed", KW_METRIC_GAUGE,
+                      "Caps of nodes and domains that are passed by what runs already.");
+    kw_metrics_u64(page, NULL, stats->caps_closed);
+    kw_metrics_family(page, "kwatt_extender_caps_guessed_nodes", KW_METRIC_GAUGE,
+                      "Nodes that count for domains by their last figures (stale), or by the mean "
+                      "of the others (unknown).");
+    kw_metrics_u64(page, (const struct kw_label[]){{"reason", "stale"}, {0}}, stats->caps_stale);
+    kw_metrics_u64(page, (const struct kw_label[]){{"reason", "unknown"}, {0}},
+                   stats->caps_unknown);
+    kw_metrics_family(page, "kwatt_extender_kube_writes_total", KW_METRIC_COUNTER,
+                      "Annotations and Events that were sent to the API server.");
+    kw_metrics_u64(page, NULL, stats->kube_writes);
+    kw_metrics_family(page, "kwatt_extender_kube_write_failures_total", KW_METRIC_COUNTER,
+                      "Of these, the ones that failed.");
+    kw_metrics_u64(page, NULL, stats->kube_write_failures);
+    kw_metrics_family(page, "kwatt_extender_wakes_total", KW_METRIC_COUNTER,
+                      "Annotations that were written at once since a pod that caps had rejected "
+                      "has room.");
+    kw_metrics_u64(page, NULL, stats->wakes);
+    kw_metrics_family(page, "kwatt_extender_events_dropped_total", KW_METRIC_COUNTER,
+                      "Events for which there was no room.");
+    kw_metrics_u64(page, NULL, stats->events_dropped);
+}
+
+static void page_dry_run(struct kw_metrics_page *page, const struct ext_stats *stats)
+{
+    kw_metrics_family(page, "kwatt_extender_dry_run_pods_total", KW_METRIC_COUNTER,
+                      "Pods of a dry run that were seen bound to a node.");
+    kw_metrics_u64(page, NULL, stats->dry_compared);
+    kw_metrics_family(page, "kwatt_extender_dry_run_saved_watts", KW_METRIC_GAUGE,
+                      "Watts that these would have added less on the nodes kwatt found best, all "
+                      "together.");
+    kw_metrics_double(page, NULL, (double)stats->dry_saved_mw / 1000);
+}
+
 int ext_stats_page(const struct ext_stats *stats, const struct ext_census *census, int64_t now_ns,
                    enum kw_metrics_format format, struct kw_buf *out)
 {
@@ -156,5 +210,7 @@ int ext_stats_page(const struct ext_stats *stats, const struct ext_census *censu
     page_requests(&page, stats);
     page_profiles(&page, stats);
     page_nodes(&page, stats, census, now_ns);
+    page_caps(&page, stats);
+    page_dry_run(&page, stats);
     return kw_metrics_end(&page);
 }

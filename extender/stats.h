@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "common/metrics.h"
+#include "extender/caps.h"
 #include "extender/ingest.h"
 #include "extender/learnt.h"
 #include "extender/outlook.h"
@@ -49,6 +50,19 @@ struct ext_stats {
     _Atomic uint64_t
         flights_bad; /**< pods that the API server told of and that were not understood */
     _Atomic uint64_t flights_missed; /**< pods for which there was no room or memory */
+    _Atomic bool watching_nodes;     /**< the API server tells of nodes */
+    _Atomic bool caps_file_bad;      /**< the file of caps has changed and cannot be taken */
+    _Atomic uint64_t rejected[EXT_CAP__MAX]; /**< candidates that were not passed */
+    _Atomic uint64_t caps_closed;            /**< caps that are passed by what runs already */
+    _Atomic uint64_t caps_stale;   /**< nodes that count for domains by their last figures */
+    _Atomic uint64_t caps_unknown; /**< nodes that count for domains by the mean of others */
+    _Atomic uint64_t bad_node_values;
+    _Atomic uint64_t nodes_bad; /**< nodes that the API server told of and were not understood */
+    _Atomic uint64_t kube_writes, kube_write_failures; /**< annotations and Events */
+    _Atomic uint64_t wakes;          /**< writes that woke pods which caps had rejected */
+    _Atomic uint64_t dry_compared;   /**< pods of a dry run whose binding was seen */
+    _Atomic int64_t dry_saved_mw;    /**< what kwatt's best nodes would have saved with them */
+    _Atomic uint64_t events_dropped; /**< Events for which there was no room */
     _Atomic int64_t refreshed_ns;    /**< CLOCK_MONOTONIC of the last good refresh; 0: none yet */
 };
 

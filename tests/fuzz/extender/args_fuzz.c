@@ -70,6 +70,7 @@ static void compare(const struct ext_args *args, const struct kw_extender_args *
     const struct kw_extender_pod *a = &args->pod;
     const struct kw_extender_pod *b = &reference->pod;
 
+    need(strcmp(a->uid, b->uid) == 0 && a->critical == b->critical);
     need(strcmp(a->ns, b->ns) == 0 && strcmp(a->name, b->name) == 0);
     need(strcmp(a->owner.kind, b->owner.kind) == 0 && strcmp(a->owner.name, b->owner.name) == 0);
     need(a->request_mcpu == b->request_mcpu);
@@ -141,7 +142,7 @@ static void find(const char *body, size_t size, const struct ext_args *without)
 
     for (unsigned round = 0; round < 3; round++) {
         need(ext_finder_begin(&finder, snapshot, 0) == 0);
-        need(ext_args_scan(body, size, &finder, &args, &why) == 0);
+        need(ext_args_scan(body, size, &finder, true, &args, &why) == 0);
         need(ext_args_count(&args) == ext_args_count(without));
         for (size_t i = 0; i < ext_args_count(&args); i++) {
             const struct kw_json_text *name = ext_args_name(&args, i);
@@ -165,7 +166,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ext_args args = {0};
     struct kw_extender_args reference = {0};
     const char *why = NULL;
-    int rc = ext_args_scan(body, size, NULL, &args, &why);
+    int rc = ext_args_scan(body, size, NULL, false, &args, &why);
     int reference_rc = kw_extender_args_decode(body, size, &reference, NULL);
 
     need(rc == 0 || why != NULL);

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct kw_buf out = {0};
     const char *why = NULL;
-    int rc = ext_preempt_answer((const char *)data, size, &out, &why);
+    int rc = ext_preempt_answer((const char *)data, size, NULL, &out, &why);
 
     if (rc < 0) {
         if (why == NULL)

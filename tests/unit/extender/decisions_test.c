@@ -69,12 +69,14 @@ static void test_forms(void **state)
     assert_int_equal(page(f, NULL, EXT_FORM_JSON), 1);
     assert_string_equal(
         f->page.data,
-        "{\"decisions\":[{\"t_unix_ms\":1767225600000,\"namespace\":\"orchard\",\"pod\":\"pear\","
+        "{\"decisions\":[{\"t_unix_ms\":1767225600000,\"verb\":\"prioritize\",\"namespace\":"
+        "\"orchard\",\"pod\":\"pear\","
         "\"placement\":\"efficient\",\"dry_run\":false,\"mcpu\":1500,\"mcpu_from\":\"requests\","
         "\"candidates\":500,\"known\":498,\"min_mw\":4100,\"max_mw\":19400,\"data_age_ms\":700,"
         "\"neutral\":null,\"profile\":null,\"best\":[{\"node\":\"barn-a\",\"mw\":4100,\"used_"
         "mcpu\":4000,"
-        "\"fill_permille\":500,\"score\":10}]}]}\n");
+        "\"fill_permille\":500,\"score\":10}],\"soft_capped\":0,\"capped\":{\"node\":0,"
+        "\"domain\":0,\"cluster\":0,\"sleep\":0},\"chosen\":null}]}\n");
     assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 1);
     assert_string_equal(f->page.data,
                         "2026-01-01T00:00:00Z  orchard/pear\n"
@@ -118,6 +120,56 @@ static void test_profiles(void **state)
     assert_non_null(strstr(
         f->page.data, "\n  6 pods of Deployment press used 0.433 cores each, +- 0.021 from pod "
                       "to pod; this weighs 60 %, 0.500 cores (requests) the rest\n"));
+}
+
+/** What caps leave out, and where a pod went then. */
+static void test_caps_and_bindings(void **state)
+{
+    struct fixture *f = *state;
+    struct ext_decision *decision = ext_decisions_next(f->decisions);
+    double saved_mw = 0;
+
+    decision->t_unix_ms = 1;
+    decision->filter = true;
+    decision->candidates = 9;
+    decision->capped[EXT_CAP_PASSES] = 2;
+    decision->capped[EXT_CAP_NODE] = 4;
+    decision->capped[EXT_CAP_CLUSTER] = 3;
+    (void)snprintf(decision->pod, sizeof(decision->pod), "fig");
+    (void)snprintf(decision->uid, sizeof(decision->uid), "u-1");
+    ext_decisions_done(f->decisions, decision);
+    assert_int_equal(page(f, "fig", EXT_FORM_TEXT), 1);
+    assert_non_null(strstr(f->page.data, "caps let 2 of 9 candidates pass; the others:\n"
+                                         "       4  kwatt: no room under the node's power cap\n"
+                                         "       3  kwatt: no room under the cluster's power cap"));
+    decision = ext_decisions_next(f->decisions);
+    decision->t_unix_ms = 1;
+    decision->dry = true;
+    decision->known = 5;
+    decision->n_best = 1;
+    decision->best[0].mw = 2000;
+    (void)snprintf(decision->pod, sizeof(decision->pod), "date");
+    (void)snprintf(decision->uid, sizeof(decision->uid), "u-1");
+    ext_decisions_done(f->decisions, decision);
+    assert_false(ext_decisions_bound(f->decisions, "u-2", "barn-x", 7000, &saved_mw));
+    assert_false(ext_decisions_bound(f->decisions, "", "barn-x", 7000, &saved_mw));
+    assert_true(ext_decisions_bound(f->decisions, "u-1", "barn-x", 7000, &saved_mw));
+    assert_true(saved_mw == 5000);
+    assert_false(ext_decisions_bound(f->decisions, "u-1", "barn-x", 7000, &saved_mw)); /* once */
+    assert_int_equal(page(f, "date", EXT_FORM_TEXT), 1);
+    assert_non_null(strstr(f->page.data,
+                           "bound to barn-x, where it adds 7.0 W; the best node would "
+                           "have saved 5.0 W\n"));
+    assert_int_equal(page(f, "date", EXT_FORM_JSON), 1);
+    assert_non_null(strstr(f->page.data, "\"chosen\":\"barn-x\",\"chosen_mw\":7000}"));
+    /* each is followed once, in order */
+    struct ext_decision copy;
+    uint64_t seen = 0;
+    assert_true(ext_decisions_follow(f->decisions, &seen, &copy));
+    assert_string_equal(copy.pod, "fig");
+    assert_true(ext_decisions_follow(f->decisions, &seen, &copy));
+    assert_string_equal(copy.pod, "date");
+    assert_false(ext_decisions_follow(f->decisions, &seen, &copy));
 }
 
 static void test_pods_are_told_apart(void **state)
@@ -220,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_forms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_profiles, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_caps_and_bindings, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pods_are_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_latest_come_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nobody_waits, set_up, tear_down),

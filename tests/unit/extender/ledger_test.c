@@ -57,7 +57,7 @@ static bool settle(struct fixture *f, int64_t fresh_ns, int64_t now_ns)
     kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
         ext_snapshot_new(nodes, 2, 1, LIMIT);
     assert_non_null(snapshot);
-    return ext_ledger_settle(f->ledger, snapshot, now_ns, f->mcpu);
+    return ext_ledger_settle(f->ledger, snapshot, now_ns, f->mcpu, NULL);
 }
 
 static void test_pods_add_up(void **state)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/kube.h"
+#include "common/log.h"
+#include "extender/decisions.h"
+#include "extender/ledger.h"
+#include "extender/snapshot.h"
+#include "extender/stats.h"
+#include "extender/tally.h"
+#include "extender/waiters.h"
+
+/*
+ * Owner of what caps are made of: the file of caps, the nodes as the API server tells of them, the
+ * pods that were let in and those that wait. Threads meet here: that of the watch, the reader of
+ * Redis, which has caps built into each snapshot, and the writer of annotations and Events.
+ */
+
+struct ext_capping;
+
+struct ext_capping_conf {
+    struct ext_cap_policy policy;
+    const char *file; /**< of caps; NULL: none */
+    bool write_headroom, write_events;
+    struct ext_decisions *decisions; /**< that Events are made of */
+    struct ext_stats *stats;
+    struct kw_log *log;
+};
+
+/** Reads the file, where there is one. @return 0; -EINVAL with file, line, key and value; -errno.
+ */
+int ext_capping_new(const struct ext_capping_conf *conf, struct ext_capping **ret,
+                    struct kw_err *err);
+
+/** Begins to watch nodes, and to write where that is wanted. @return as kw_kube_watch_start. */
+int ext_capping_watch(struct ext_capping *capping, const struct kw_kube_conf *kube,
+                      struct kw_err *err);
+void ext_capping_free(struct ext_capping **capping);
+
+/** What requests write. */
+struct ext_tally *ext_capping_tally(struct ext_capping *capping);
+struct ext_waiters *ext_capping_waiters(struct ext_capping *capping);
+
+/** Whether there are caps to build: in flight is to be counted for them. */
+bool ext_capping_wanted(struct ext_capping *capping);
+
+/**
+ * Builds the caps of a snapshot that nobody reads yet, or leaves it without.
+ * @param held n of the snapshot. @param before the snapshot before it, or NULL. @return 0 or
+ * -ENOMEM.
+ */
+int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
+                       const struct ext_held *held, const struct ext_snapshot *before,
+                       int64_t now_ns);
+
+/** Whether a snapshot is due though no sample came: nodes or the file have changed, or stale ones
+ * are to be found out. */
+bool ext_capping_changed(struct ext_capping *capping);
+
+/** Reads the file again where it has changed. A bad one is said and the last good one stays. */
+void ext_capping_reload(struct ext_capping *capping);
+
+/** What the watch calls for each event. */
+void ext_capping_event(struct ext_capping *capping, enum kw_kube_event event, const char *json,
+                       size_t len, int64_t now_ns);
+
+/** Writes what is due. @param snapshot published last, or NULL. */
+void ext_capping_round(struct ext_capping *capping, const struct ext_snapshot *snapshot,
+                       int64_t now_ns);

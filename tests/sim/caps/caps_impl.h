@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/extender.h"
+#include "common/kube.h"
+#include "extender/capping.h"
+#include "extender/flights.h"
+#include "extender/service.h"
+#include "tests/sim/caps/caps_sim.h"
+#include "tests/sim/caps/caps_world.h"
+
+/* What the parts of the simulation share. */
+
+#define SECOND     INT64_C(1000000000)
+#define INTERVAL_S 10
+#define START_S    1000 /* of CLOCK_MONOTONIC, when the day begins */
+#define UNIX_MS    INT64_C(1790000000000)
+#define NEWS_MAX   65536
+#define STALE_S    30
+#define DAY_S      86400.0
+#define ASSUMPTIONS                                         \
+    {                                                       \
+        .default_cpu_mcpu = 100, .request_use_percent = 100 \
+    }
+
+/** A word of a pod to the extender's watch. */
+struct news {
+    int64_t at_s;
+    enum kw_kube_event event;
+    uint64_t number;
+    int node;
+    double mcpu, said_mw;
+};
+
+struct sim {
+    const struct kwt_caps_options *options;
+    struct kwt_caps_result result;
+    struct kwt_world world;
+    struct ext_service service;
+    struct ext_capping *capping;
+    struct ext_flights *flights;
+    struct kw_snapshot *published;
+    struct kw_log *log;
+    struct kw_sample *scratch;
+    struct ext_node nodes[KWT_NODES]; /**< as read last */
+    bool heard[KWT_NODES];
+    char *samples[KWT_NODES]; /**< in Redis */
+    int64_t sample_s[KWT_NODES];
+    char curves[KWT_NODES][512];
+    struct news *news; /**< on their way, in the order they were sent */
+    size_t n_news;
+    int64_t now_s;
+    int64_t deaf_until_s, down_until_s, redis_away_until_s;
+    bool down;
+    uint64_t numbers;
+    struct kw_buf body, out;
+};
+
+/** CLOCK_MONOTONIC of the step at hand. */
+static inline int64_t kwt_now_ns(const struct sim *sim)
+{
+    return (START_S + sim->now_s) * SECOND;
+}
+
+/** A word to the extender's watch of pods. @param news NULL: an event without a pod. */
+void kwt_deliver(struct sim *sim, enum kw_kube_event event, const struct news *news);
+/** Sends a word of a pod on its way. */
+void kwt_send_news(struct sim *sim, enum kw_kube_event event, const struct kwt_pod *pod);
+/** What arrives by now; and what the way does to it. */
+void kwt_carry_news(struct sim *sim);
+/** Tries a pod that waits, as kube-scheduler does. */
+void kwt_schedule(struct sim *sim, struct kwt_pod *pod);

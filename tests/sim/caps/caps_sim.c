@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One step is a second. In each: pods end and start, the scheduler tries those that wait (one after
+ * the other, as it does, against what it has assumed itself), bindings go through, and news of them
+ * arrive; nodes publish every ten seconds, and the extender reads. Each part of that may be late or
+ * lost as the options say, by a generator that depends on the seed alone.
+ */
+#include "tests/sim/caps/caps_sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "extender/ingest.h"
+#include "tests/sim/caps/caps_impl.h"
+
+/* ---- samples ---- */
+
+static void publish_sample(struct sim *sim, int i)
+{
+    struct kwt_node *node = &sim->world.nodes[i];
+    char text[512];
+    double mw = kwt_node_mw(node) * (1 + 0.01 * (kwt_uniform(&sim->world) - 0.5));
+
+    (void)snprintf(text, sizeof(text),
+                   "{\"schema\":1,\"node\":\"%s\",\"epoch\":1,\"seq\":%llu,\"t_unix_ms\":%lld,"
+                   "\"interval_ns\":%lld,\"packages\":[],\"watts_mw\":%.0f,\"used_mcpu\":%.0f,"
+                   "\"allocatable_mcpu\":%.0f,\"idle_mw\":%.0f,\"meter\":\"model\"}",
+                   node->name, (unsigned long long)++node->seq,
+                   (long long)(UNIX_MS + sim->now_s * 1000), (long long)(INTERVAL_S * SECOND), mw,
+                   node->window_mcpu / INTERVAL_S, node->capacity_mcpu, node->knot_mw[0]);
+    free(sim->samples[i]);
+    sim->samples[i] = strdup(text);
+    sim->sample_s[i] = sim->now_s;
+    node->window_mcpu = 0;
+}
+
+/** Nodes publish; some are silent for up to ten minutes, and what they say comes late then. */
+static void sample(struct sim *sim)
+{
+    for (int i = 0; i < KWT_NODES; i++) {
+        struct kwt_node *node = &sim->world.nodes[i];
+        node->window_mcpu += node->use_mcpu;
+        if ((sim->now_s + i) % INTERVAL_S != 0)
+            continue;
+        if (sim->options->losses && kwt_uniform(&sim->world) < 2 * INTERVAL_S / DAY_S)
+            node->silent_until_s = sim->now_s + (int64_t)(600 * kwt_uniform(&sim->world));
+        if (sim->now_s >= node->silent_until_s)
+            publish_sample(sim, i);
+        else
+            node->window_mcpu = 0;
+    }
+}
+
+static int read_redis(struct sim *sim)
+{
+    const struct ext_instant now = {.now_ns = kwt_now_ns(sim),
+                                    .unix_ms = UNIX_MS + sim->now_s * 1000};
+    uint64_t skipped[EXT_SKIP__MAX] = {0};
+    struct ext_node known[KWT_NODES];
+    struct ext_snapshot *fresh = NULL;
+    size_t n = 0;
+
+    if (sim->options->losses && kwt_uniform(&sim->world) < 4 / DAY_S)
+        sim->redis_away_until_s = sim->now_s + (int64_t)(300 * kwt_uniform(&sim->world));
+    if (sim->now_s >= sim->redis_away_until_s) {
+        for (int i = 0; i < KWT_NODES; i++) {
+            /* a part of the samples is some seconds on its way */
+            int64_t late_s = sim->options->losses && (i + sim->now_s / 60) % 7 == 0 ? 5 : 0;
+            if (sim->samples[i] == NULL || sim->now_s < sim->sample_s[i] + late_s ||
+                (sim->heard[i] && sim->nodes[i].score == (double)sim->sample_s[i]))
+                continue; /* as the reader of Redis does, what was read is not read again */
+            const struct ext_record record = {.name = sim->world.nodes[i].name,
+                                              .score = (double)sim->sample_s[i],
+                                              .sample = sim->samples[i],
+                                              .sample_len = strlen(sim->samples[i]),
+                                              .curve = sim->curves[i],
+                                              .curve_len = strlen(sim->curves[i])};
+            if (ext_ingest(&record, sim->heard[i] ? &sim->nodes[i] : NULL, &now, sim->scratch,
+                           skipped, &sim->nodes[i]) < 0)
+                return -1;
+            sim->heard[i] = true;
+        }
+        for (int i = 0; i < KWT_NODES; i++) {
+            if (sim->heard[i])
+                known[n++] = sim->nodes[i];
+        }
+        fresh = ext_snapshot_new(known, n, 5, (uint64_t)(STALE_S * SECOND));
+    }
+    ext_flights_publish(sim->flights, fresh, now.now_ns);
+    return 0;
+}
+
+/* ---- pods ---- */
+
+static void create(struct sim *sim)
+{
+    for (int i = 0; i < KWT_PODS_MAX; i++) {
+        struct kwt_pod *pod = &sim->world.pods[i];
+        if (pod->state != KWT_POD_FREE)
+            continue;
+        double ask = 200 + kwt_exponential(&sim->world, 2500);
+        bool says = kwt_uniform(&sim->world) < 0.1;
+        *pod = (struct kwt_pod){.state = KWT_POD_PENDING,
+                                .number = ++sim->numbers,
+                                .ask_mcpu = ask < 30000 ? (double)(int64_t)ask : 30000,
+                                .due_s = sim->now_s,
+                                .gives_up_s = sim->now_s + 3600};
+        pod->use_mcpu = pod->ask_mcpu * (0.6 + 0.4 * kwt_uniform(&sim->world));
+        /* one that says its watts knows the dearest node */
+        pod->said_mw = says ? pod->ask_mcpu * 12 : 0;
+        sim->result.pods++;
+        if (i >= sim->world.n_pods)
+            sim->world.n_pods = i + 1;
+        return;
+    }
+}
+
+/** Arrivals by the hour of the day, and bursts. */
+static void arrive(struct sim *sim)
+{
+    double hour = (double)(sim->now_s % 86400) / 3600;
+    double rate = hour > 7 && hour < 20 ? 0.30 : 0.10;
+    unsigned n = 0;
+
+    while (kwt_uniform(&sim->world) < rate / (1 + rate) && n < 50)
+        n++;
+    if (kwt_uniform(&sim->world) < 12 / DAY_S)
+        n += 100 + (unsigned)(200 * kwt_uniform(&sim->world));
+    while (n-- > 0)
+        create(sim);
+}
+
+static void advance(struct sim *sim, struct kwt_pod *pod)
+{
+    struct kwt_world *world = &sim->world;
+
+    switch (pod->state) {
+    case KWT_POD_FREE: break;
+    case KWT_POD_PENDING:
+        if (sim->now_s >= pod->gives_up_s) {
+            sim->result.waiting++;
+            pod->state = KWT_POD_FREE;
+        } else {
+            kwt_schedule(sim, pod);
+        }
+        break;
+    case KWT_POD_BINDING:
+        pod->state = KWT_POD_BOUND;
+        sim->result.let_in++;
+        pod->due_s = sim->now_s + 1 + (int64_t)kwt_exponential(world, 8) +
+                     (kwt_uniform(world) < 0.02 ? 400 : 0); /* a large image */
+        kwt_send_news(sim, KW_KUBE_ADDED, pod);
+        break;
+    case KWT_POD_BOUND:
+        pod->state = KWT_POD_RUNNING;
+        pod->due_s = sim->now_s + 1 + (int64_t)kwt_exponential(world, 1500);
+        kwt_send_news(sim, KW_KUBE_DELETED,
+                      pod); /* it leaves the watch, which is of waiting pods */
+        break;
+    case KWT_POD_RUNNING:
+        world->nodes[pod->node].asked_mcpu -= pod->ask_mcpu;
+        pod->state = KWT_POD_FREE;
+        break;
+    }
+}
+
+/* ---- the caps ---- */
+
+static void look_at(struct sim *sim, double mw, double cap_mw, bool *over)
+{
+    double by = mw - cap_mw;
+
+    if (cap_mw <= 0 || by <= 0)
+        return;
+    *over = true;
+    sim->result.over_mw = by > sim->result.over_mw ? by : sim->result.over_mw;
+    sim->result.over_part =
+        by / cap_mw > sim->result.over_part ? by / cap_mw : sim->result.over_part;
+}
+
+static void measure(struct sim *sim)
+{
+    struct kwt_world *world = &sim->world;
+    double rack[KWT_RACKS] = {0};
+    double all = 0;
+    bool over = false;
+    double hour = (double)(sim->now_s % 86400) / 3600;
+
+    for (int i = 0; i < KWT_NODES; i++) {
+        const struct kwt_node *node = &world->nodes[i];
+        double mw = kwt_node_mw(node);
+        rack[node->rack] += mw;
+        all += mw;
+        /* a silent node lets everybody pass, and draws what was let in as long as that runs */
+        if (sim->now_s < node->silent_until_s + 3600 || sim->now_s < sim->redis_away_until_s + 3600)
+            sim->result.stale_seconds += node->cap_mw > 0 && mw > node->cap_mw;
+        else
+            look_at(sim, mw, node->cap_mw, &over);
+    }
+    for (int i = 0; i < KWT_RACKS; i++)
+        look_at(sim, rack[i], world->rack_cap_mw[i], &over);
+    for (int i = 0; i < KWT_RACKS / 2; i++)
+        look_at(sim, rack[2 * i] + rack[2 * i + 1], world->row_cap_mw[i], &over);
+    look_at(sim, all, world->cluster_cap_mw, &over);
+    sim->result.over_seconds += over;
+    double fill = all / world->cluster_cap_mw;
+    sim->result.peak = fill > sim->result.peak ? fill : sim->result.peak;
+    if (hour > 9 && hour < 20)
+        sim->result.fill += fill;
+}
+
+/* ---- a day ---- */
+
+static void tell_nodes(struct sim *sim)
+{
+    for (int i = 0; i < KWT_NODES; i++) {
+        const struct kwt_node *node = &sim->world.nodes[i];
+        char json[512];
+        char cap[64] = "";
+        if (node->cap_mw > 0)
+            (void)snprintf(cap, sizeof(cap), ",\"kwatt.io/power-cap-watts\":\"%.3f\"",
+                           node->cap_mw / 1000);
+        int len = snprintf(json, sizeof(json),
+                           "{\"metadata\":{\"name\":\"%s\",\"annotations\":{"
+                           "\"kwatt.io/power-domain\":\"row%d/rack%d\"%s}}}",
+                           node->name, node->rack / 2, node->rack, cap);
+        ext_capping_event(sim->capping, KW_KUBE_ADDED, json, (size_t)len, kwt_now_ns(sim));
+        (void)snprintf(sim->curves[i], sizeof(sim->curves[i]),
+                       "{\"schema\":1,\"capacity_mcpu\":%.0f,\"estimated\":false,\"knots\":["
+                       "{\"load_permille\":0,\"mw\":%.0f},{\"load_permille\":333,\"mw\":%.0f},"
+                       "{\"load_permille\":667,\"mw\":%.0f},{\"load_permille\":1000,\"mw\":%.0f}]}",
+                       node->capacity_mcpu, node->knot_mw[0], node->knot_mw[1], node->knot_mw[2],
+                       node->knot_mw[3]);
+    }
+}
+
+/** Writes the file of caps. @return 0 or -1. */
+static int write_caps(const struct kwt_world *world, FILE *file)
+{
+    (void)fprintf(file, "cluster: %.3f\ndomains:\n", world->cluster_cap_mw / 1000);
+    for (int i = 0; i < KWT_RACKS / 2; i++)
+        (void)fprintf(file, "  row%d: %.3f\n", i, world->row_cap_mw[i] / 1000);
+    for (int i = 0; i < KWT_RACKS; i++)
+        (void)fprintf(file, "  row%d/rack%d: %.3f\n", i / 2, i, world->rack_cap_mw[i] / 1000);
+    return fclose(file) == 0 ? 0 : -1;
+}
+
+static void free_snapshot(void *value)
+{
+    struct ext_snapshot *snapshot = value;
+
+    ext_snapshot_free(&snapshot);
+}
+
+static int start(struct sim *sim)
+{
+    const struct ext_policy policy = {.stale_after_ns = (uint64_t)(STALE_S * SECOND),
+                                      .assumptions = ASSUMPTIONS,
+                                      .cap_sigmas = sim->options->sigmas};
+    char path[] = "/tmp/kwatt-caps-XXXXXX";
+    int fd = mkstemp(path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    struct kw_err err = {0};
+
+    if (file == NULL || write_caps(&sim->world, file) < 0 ||
+        ext_service_init(&sim->service, 1, &policy) < 0 ||
+        kw_snapshot_new(2, free_snapshot, &sim->published) < 0)
+        return -1;
+    sim->log = kw_log_new("caps-sim", KW_LOG_ERROR, NULL);
+    const struct ext_capping_conf capping = {
+        .policy = {.sigmas = sim->options->sigmas, .soft_permille = 900},
+        .file = sim->options->no_caps ? NULL : path,
+        .decisions = sim->service.decisions,
+        .stats = &sim->service.stats,
+        .log = sim->log};
+    int rc = ext_capping_new(&capping, &sim->capping, &err);
+    (void)unlink(path);
+    if (rc < 0)
+        return -1;
+    const struct ext_flights_conf flights = {.assumptions = ASSUMPTIONS,
+                                             .capping = sim->options->no_caps ? NULL : sim->capping,
+                                             .out = sim->published,
+                                             .stats = &sim->service.stats,
+                                             .log = sim->log};
+    if (ext_flights_new(&flights, &sim->flights) < 0)
+        return -1;
+    sim->service.tally = ext_capping_tally(sim->capping);
+    sim->service.waiters = ext_capping_waiters(sim->capping);
+    tell_nodes(sim);
+    kwt_deliver(sim, KW_KUBE_SYNC_BEGIN, NULL);
+    kwt_deliver(sim, KW_KUBE_SYNC_END, NULL);
+    return 0;
+}
+
+static int live(struct sim *sim)
+{
+    for (sim->now_s = 0; sim->now_s < (int64_t)sim->options->seconds; sim->now_s++) {
+        kwt_world_use(&sim->world, sim->options->restless);
+        sample(sim);
+        if (read_redis(sim) < 0)
+            return -1;
+        kwt_carry_news(sim);
+        /* the first samples are to be read before the first pod comes */
+        if (sim->now_s > 2 * INTERVAL_S)
+            arrive(sim);
+        for (int i = 0; i < sim->world.n_pods; i++) {
+            struct kwt_pod *pod = &sim->world.pods[i];
+            if (pod->state != KWT_POD_FREE && sim->now_s >= pod->due_s)
+                advance(sim, pod);
+        }
+        measure(sim);
+    }
+    return 0;
+}
+
+int kwt_caps_run(const struct kwt_caps_options *options, struct kwt_caps_result *ret)
+{
+    struct sim *sim = calloc(1, sizeof(*sim));
+    int rc = -1;
+
+    if (sim == NULL)
+        return -1;
+    sim->options = options;
+    sim->news = calloc(NEWS_MAX, sizeof(*sim->news));
+    sim->scratch = calloc(1, sizeof(*sim->scratch));
+    kwt_world_init(&sim->world, options->seed);
+    if (sim->news != NULL && sim->scratch != NULL && start(sim) == 0)
+        rc = live(sim);
+    sim->result.fill /= 11 * 3600;
+    sim->result.request_ns /= (double)(sim->result.requests > 0 ? sim->result.requests : 1);
+    *ret = sim->result;
+    ext_flights_free(&sim->flights);
+    kw_snapshot_free(&sim->published);
+    ext_capping_free(&sim->capping);
+    ext_service_clear(&sim->service);
+    kw_log_free(&sim->log);
+    for (int i = 0; i < KWT_NODES; i++)
+        free(sim->samples[i]);
+    kw_buf_free(&sim->body);
+    kw_buf_free(&sim->out);
+    free(sim->news);
+    free(sim->scratch);
+    free(sim);
+    return rc;
+}

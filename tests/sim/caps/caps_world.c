@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/caps/caps_world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+double kwt_uniform(struct kwt_world *world)
+{
+    /* xorshift64* (Vigna 2016) */
+    world->random ^= world->random >> 12;
+    world->random ^= world->random << 25;
+    world->random ^= world->random >> 27;
+    return (double)((world->random * UINT64_C(2685821657736338717)) >> 11) / 9007199254740992.0;
+}
+
+double kwt_exponential(struct kwt_world *world, double mean)
+{
+    return -mean * log(1 - kwt_uniform(world));
+}
+
+/** Three generations: watts idle and at thirds of the load; the last one is steep at its top. */
+static const double generations[][KWT_KNOTS] = {
+    {70, 160, 210, 330}, {128, 330, 450, 817}, {157, 400, 540, 800}};
+
+void kwt_world_init(struct kwt_world *world, uint64_t seed)
+{
+    double full_mw[KWT_RACKS] = {0};
+    double idle_mw[KWT_RACKS] = {0};
+
+    memset(world, 0, sizeof(*world));
+    world->random = seed;
+    for (int i = 0; i < KWT_NODES; i++) {
+        struct kwt_node *node = &world->nodes[i];
+        (void)snprintf(node->name, sizeof(node->name), "node-%02d", i);
+        node->rack = i % KWT_RACKS;
+        node->capacity_mcpu = i % 3 == 0 ? 32000 : 96000;
+        for (int k = 0; k < KWT_KNOTS; k++)
+            node->knot_mw[k] = generations[i % 3][k] * 1000;
+        idle_mw[node->rack] += node->knot_mw[0];
+        full_mw[node->rack] += node->knot_mw[KWT_KNOTS - 1];
+        if (i % 5 == 0)
+            node->cap_mw =
+                node->knot_mw[0] + (node->knot_mw[KWT_KNOTS - 1] - node->knot_mw[0]) * 0.6;
+    }
+    /* each level gives out less than the level below could draw */
+    for (int i = 0; i < KWT_RACKS; i++) {
+        world->rack_cap_mw[i] = idle_mw[i] + (full_mw[i] - idle_mw[i]) * 0.7;
+        world->row_cap_mw[i / 2] += world->rack_cap_mw[i] * 0.92;
+    }
+    for (int i = 0; i < KWT_RACKS / 2; i++)
+        world->cluster_cap_mw += world->row_cap_mw[i] * 0.95;
+}
+
+double kwt_node_mw(const struct kwt_node *node)
+{
+    double at = node->use_mcpu / node->capacity_mcpu * (KWT_KNOTS - 1);
+    int i = at < 0 ? 0 : at >= KWT_KNOTS - 1 ? KWT_KNOTS - 2 : (int)at;
+
+    return node->knot_mw[i] + (at - i) * (node->knot_mw[i + 1] - node->knot_mw[i]);
+}
+
+void kwt_world_use(struct kwt_world *world, double restless)
+{
+    for (int i = 0; i < KWT_NODES; i++)
+        world->nodes[i].use_mcpu = 0;
+    for (int i = 0; i < world->n_pods; i++) {
+        struct kwt_pod *pod = &world->pods[i];
+        if (pod->state != KWT_POD_RUNNING)
+            continue;
+        double use = pod->use_mcpu;
+        if (restless > 0) {
+            /* it forgets a tenth a second; its deviation is the given part of what was asked for */
+            pod->wander = 0.9 * pod->wander +
+                          restless * 0.4359 * pod->ask_mcpu * 3.4641 * (kwt_uniform(world) - 0.5);
+            use += pod->wander;
+        }
+        world->nodes[pod->node].use_mcpu += use > 0 ? use : 0;
+    }
+}

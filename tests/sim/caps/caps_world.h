@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The truth of the simulated cluster: nodes, what runs on them, and what that draws. */
+
+#define KWT_NODES    24
+#define KWT_RACKS    4
+#define KWT_PODS_MAX 4096
+/** Idle, and at the end of each third of the load. */
+#define KWT_KNOTS    4
+
+enum kwt_pod_state {
+    KWT_POD_FREE,
+    KWT_POD_PENDING,
+    KWT_POD_BINDING,
+    KWT_POD_BOUND,
+    KWT_POD_RUNNING
+};
+
+struct kwt_pod {
+    enum kwt_pod_state state;
+    uint64_t number;
+    int node;
+    bool says_watts;
+    double ask_mcpu, use_mcpu, wander;
+    double said_mw;
+    int64_t due_s; /**< when it is tried, is bound, starts, ends */
+    int64_t gives_up_s;
+};
+
+struct kwt_node {
+    char name[32];
+    int rack;
+    double capacity_mcpu;
+    double knot_mw[KWT_KNOTS];
+    double cap_mw;               /**< 0: none */
+    double asked_mcpu, use_mcpu; /**< of the pods that are bound; that run */
+    double window_mcpu;          /**< used, summed up since its last sample */
+    int64_t silent_until_s;
+    uint64_t seq;
+};
+
+struct kwt_world {
+    uint64_t random;
+    struct kwt_node nodes[KWT_NODES];
+    struct kwt_pod pods[KWT_PODS_MAX];
+    int n_pods; /**< places that were ever used */
+    double rack_cap_mw[KWT_RACKS], row_cap_mw[KWT_RACKS / 2], cluster_cap_mw;
+};
+
+void kwt_world_init(struct kwt_world *world, uint64_t seed);
+/** 0..1. */
+double kwt_uniform(struct kwt_world *world);
+double kwt_exponential(struct kwt_world *world, double mean);
+/** What a node draws by what runs on it. */
+double kwt_node_mw(const struct kwt_node *node);
+/** What runs on each node by now. @param restless see kwt_caps_options. */
+void kwt_world_use(struct kwt_world *world, double restless);

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file of caps, and what caps say of nodes: tables of cases, and rooms as pods move in. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "extender/caps.h"
+#include "tests/support/cmocka.h"
+
+static void test_bad_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *says;
+    } cases[] = {
+        {"cluster: none\n", "caps.yaml:1: cluster: \"none\" is no number of watts"},
+        {"cluster: 0\n", "caps.yaml:1: cluster: \"0\" is no number of watts"},
+        {"cluster: -4\n", "\"-4\" is no number of watts"},
+        {"cluster: 1e13\n", "\"1e13\" is no number of watts"},
+        {"cluster: [4]\n", "caps.yaml:1: cluster: not a number of watts"},
+        {"clusters: 4\n", "caps.yaml:1: unknown key \"clusters\" (cluster, domains)"},
+        {"domains: 4\n", "domains: not a map"},
+        {"domains:\n  dc1/: 7\n", "caps.yaml:2: domains: \"dc1/\" is not a path such as"},
+        {"domains:\n  a: 7\n  a b: 7\n", "caps.yaml:3: domains: \"a b\" is not"},
+        {"domains:\n  a: {soft: 7}\n", "caps.yaml:2: a: \"hard\" is missing"},
+        {"domains:\n  a: {hard: 7, soft: 8}\n", "a: soft (8 W) is above hard (7 W)"},
+        {"domains:\n  a: {hard: 7, sof: 8}\n", "a: unknown key \"sof\" (hard, soft)"},
+        {"domains:\n  a: {hard: x}\n", "caps.yaml:2: a: \"x\" is no number of watts"},
+        {"domains:\n  a: 7\n  a: 8\n", "caps.yaml:3"},
+        {"", "caps.yaml: empty"},
+        {"- 7\n", "caps.yaml:1: not a map"},
+        {"cluster: {\n", "caps.yaml:"},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct ext_cap_tree *tree = NULL;
+        struct kw_err err = {0};
+        int rc =
+            ext_cap_tree_parse("caps.yaml", cases[i].text, strlen(cases[i].text), 900, &tree, &err);
+        assert_int_equal(rc, -EINVAL);
+        if (strstr(err.text, cases[i].says) == NULL)
+            fail_msg("\"%s\" says \"%s\"", cases[i].text, err.text);
+    }
+}
+
+static struct ext_cap_tree *tree_of(const char *text)
+{
+    struct ext_cap_tree *tree = NULL;
+    struct kw_err err = {0};
+
+    if (ext_cap_tree_parse("caps", text, strlen(text), 800, &tree, &err) < 0)
+        fail_msg("%s", err.text);
+    return tree;
+}
+
+static void check_found(const struct ext_cap_tree *tree, const char *path, const char *want)
+{
+    uint32_t found = ext_cap_tree_find(tree, path);
+
+    assert_int_equal(found != 0, want != NULL);
+    if (want != NULL)
+        assert_string_equal(tree->domains[found - 1].path, want);
+}
+
+static void test_paths(void **state)
+{
+    (void)state;
+    struct ext_cap_tree *tree = tree_of(
+        "cluster: 10k\ndomains:\n  dc1/row2/rack7: {hard: 8, soft: 7}\n  dc1-b: 5\n  dc1: 9\n");
+
+    assert_int_equal(tree->n, 4);
+    check_found(tree, "", "");
+    check_found(tree, "dc1", "dc1");
+    check_found(tree, "dc10", "");
+    check_found(tree, "dc1/row2", "dc1");
+    check_found(tree, "dc1/row2/rack7", "dc1/row2/rack7");
+    check_found(tree, "dc1/row2/rack70", "dc1");
+    check_found(tree, "dc1/row2/rack7/pdu1", "dc1/row2/rack7");
+    check_found(tree, "dc1-b/x", "dc1-b");
+    uint32_t rack = ext_cap_tree_find(tree, "dc1/row2/rack7");
+    assert_int_equal(tree->domains[rack - 1].parent, ext_cap_tree_find(tree, "dc1"));
+    assert_int_equal(tree->domains[rack - 1].soft_mw, 7000);
+    assert_int_equal(tree->domains[ext_cap_tree_find(tree, "dc1") - 1].soft_mw, 7200);
+    ext_cap_tree_free(&tree);
+    tree = tree_of("domains: {a: 5}\n");
+    check_found(tree, "b", NULL);
+    check_found(tree, "", NULL);
+    ext_cap_tree_free(&tree);
+    tree = tree_of("domains: {}\n");
+    assert_int_equal(tree->n, 0);
+    ext_cap_tree_free(&tree);
+}
+
+/* ---- verdicts ---- */
+
+#define NODES 4
+
+struct fixture {
+    struct ext_cap_policy policy;
+    struct ext_cap_tree *tree;
+    struct ext_node_table *table;
+    struct ext_watts watts[NODES];
+    struct ext_cap_input inputs[NODES];
+    struct ext_caps *caps;
+};
+
+static size_t index_of(const void *user, const char *name)
+{
+    (void)user;
+    return name[0] >= 'a' && name[0] < 'a' + NODES ? (size_t)(name[0] - 'a') : SIZE_MAX;
+}
+
+static size_t before_of(const void *user, size_t index)
+{
+    (void)user;
+    return index;
+}
+
+static void put_node(struct fixture *f, const char *name, const char *domain, uint64_t cap_mw,
+                     bool asleep)
+{
+    struct kw_node node = {.cap_mw = cap_mw, .falling_asleep = asleep};
+
+    (void)snprintf(node.name, sizeof(node.name), "%s", name);
+    (void)snprintf(node.domain, sizeof(node.domain), "%s", domain);
+    assert_int_equal(ext_node_table_put(f->table, &node, 1), 0);
+}
+
+/** Nodes a to d: 8 cores, 100 W idle, 10 W a core up to half, 30 W a core above; 1 core in use. */
+static void begin(struct fixture *f, const char *caps)
+{
+    const struct kw_curve curve = {.capacity_mcpu = 8000,
+                                   .n = 3,
+                                   .knots = {{0, 100000, 0}, {500, 140000, 0}, {1000, 260000, 0}}};
+
+    *f = (struct fixture){.policy = {.sigmas = 2, .soft_permille = 900}};
+    f->tree = tree_of(caps);
+    f->table = ext_node_table_new(7);
+    for (size_t i = 0; i < NODES; i++) {
+        struct kw_sample sample = {.watts_mw = 105000};
+        ext_watts_sample(&f->watts[i], &sample);
+        ext_watts_curve(&f->watts[i], &curve);
+        f->inputs[i] = (struct ext_cap_input){.watts = &f->watts[i], .used_mcpu = 1000};
+    }
+}
+
+static void build(struct fixture *f)
+{
+    struct ext_caps *before = f->caps;
+    const struct ext_caps_sources sources = {.policy = &f->policy,
+                                             .tree = f->tree,
+                                             .table = f->table,
+                                             .inputs = f->inputs,
+                                             .n = NODES,
+                                             .index_of = index_of,
+                                             .before = before,
+                                             .before_of = before_of};
+
+    f->caps = ext_caps_build(&sources);
+    assert_non_null(f->caps);
+    ext_caps_free(&before);
+}
+
+static void end(struct fixture *f)
+{
+    ext_caps_free(&f->caps);
+    ext_node_table_free(&f->table);
+    ext_cap_tree_free(&f->tree);
+}
+
+static enum ext_cap_verdict verdict(const struct fixture *f, char node, double mcpu, double held)
+{
+    const struct ext_cap_need need = {.mcpu = mcpu, .held_mcpu = held};
+
+    return ext_caps_check(f->caps, (size_t)(node - 'a'), &need);
+}
+
+static void test_node_caps(void **state)
+{
+    (void)state;
+    struct fixture f;
+
+    begin(&f, "domains: {}");
+    assert_false(ext_caps_any(f.tree, f.table));
+    put_node(&f, "a", "", 150000, false); /* draws 110 W by its curve, more than measured */
+    put_node(&f, "b", "", 0, false);
+    put_node(&f, "c", "", 105000, false); /* passed already */
+    put_node(&f, "d", "", 0, true);
+    assert_true(ext_caps_any(f.tree, f.table));
+    build(&f);
+    assert_int_equal(verdict(&f, 'a', 3000, 0), EXT_CAP_PASSES);  /* 140 W, at the knot */
+    assert_int_equal(verdict(&f, 'a', 3300, 0), EXT_CAP_PASSES);  /* 149 W */
+    assert_int_equal(verdict(&f, 'a', 3400, 0), EXT_CAP_NODE);    /* 152 W */
+    assert_int_equal(verdict(&f, 'a', 1400, 2000), EXT_CAP_NODE); /* with those let in before */
+    assert_int_equal(verdict(&f, 'b', 100000, 0), EXT_CAP_PASSES);
+    assert_int_equal(verdict(&f, 'c', 0, 0), EXT_CAP_NODE);
+    assert_int_equal(verdict(&f, 'd', 1, 0), EXT_CAP_ASLEEP);
+    const struct ext_cap_need said = {.mw = 40000};
+    const struct ext_cap_need more = {.mw = 40001};
+    assert_int_equal(ext_caps_check(f.caps, 0, &said), EXT_CAP_PASSES);
+    assert_int_equal(ext_caps_check(f.caps, 0, &more), EXT_CAP_NODE);
+    assert_true(ext_caps_headroom_mw(f.caps, 0) == 40000);
+    assert_true(ext_caps_headroom_mw(f.caps, 1) > 1e300);
+    assert_true(ext_caps_headroom_mw(f.caps, 2) == 0);
+    /* pods move in */
+    ext_caps_move(f.caps, 0, 2000, 0);
+    assert_true(ext_caps_headroom_mw(f.caps, 0) == 20000);
+    assert_int_equal(verdict(&f, 'a', 1300, 0), EXT_CAP_PASSES); /* 10 W to the knot, 9 W behind */
+    assert_int_equal(verdict(&f, 'a', 1400, 0), EXT_CAP_NODE);
+    /* silent nodes pass, and fall asleep all the same */
+    f.inputs[0].stale = f.inputs[2].stale = f.inputs[3].stale = true;
+    build(&f);
+    assert_int_equal(verdict(&f, 'a', 9000, 0), EXT_CAP_PASSES);
+    assert_int_equal(verdict(&f, 'c', 9000, 0), EXT_CAP_PASSES);
+    assert_int_equal(verdict(&f, 'd', 9000, 0), EXT_CAP_ASLEEP);
+    end(&f);
+}
+
+static void test_domain_caps(void **state)
+{
+    (void)state;
+    struct fixture f;
+
+    /* each node draws 110 W */
+    begin(&f, "cluster: 600\ndomains: {dc1: 250, dc1/row1: 170, dc2: 500}\n");
+    put_node(&f, "a", "dc1/row1/rack1", 0, false);
+    put_node(&f, "b", "dc1/row2", 0, false);
+    put_node(&f, "c", "dc2", 0, false);
+    build(&f); /* d has no domain and is the cluster's alone */
+    assert_int_equal(verdict(&f, 'a', 3000, 0), EXT_CAP_PASSES); /* 30 W of the 30 W of dc1 */
+    assert_int_equal(verdict(&f, 'a', 3100, 0), EXT_CAP_DOMAIN);
+    assert_int_equal(verdict(&f, 'b', 3000, 0), EXT_CAP_PASSES);
+    assert_int_equal(verdict(&f, 'b', 3100, 0), EXT_CAP_DOMAIN);
+    assert_int_equal(verdict(&f, 'c', 7000, 0), EXT_CAP_PASSES);  /* 150 W of 160 W */
+    assert_int_equal(verdict(&f, 'd', 7500, 0), EXT_CAP_CLUSTER); /* 165 W */
+    /* whoever was let in before may have gone to the dearest node */
+    assert_int_equal(verdict(&f, 'b', 1000, 700), EXT_CAP_DOMAIN);
+    /* what a moves takes from b */
+    ext_caps_move(f.caps, 0, 2000, 0);
+    assert_int_equal(verdict(&f, 'b', 1000, 0), EXT_CAP_PASSES);
+    assert_int_equal(verdict(&f, 'b', 1100, 0), EXT_CAP_DOMAIN);
+    /* a silent node counts by its last figures, an unheard one by the mean */
+    f.inputs[0].stale = true;
+    put_node(&f, "x", "dc2", 0, false);
+    build(&f);
+    const struct ext_cap_domain *dc1 = &f.caps->domains[ext_cap_tree_find(f.tree, "dc1") - 1];
+    const struct ext_cap_domain *dc2 = &f.caps->domains[ext_cap_tree_find(f.tree, "dc2") - 1];
+    assert_true(dc1->watts_mw == 220000 && dc1->n_nodes == 2 && dc1->n_stale == 1);
+    assert_true(dc2->watts_mw == 220000 && dc2->n_nodes == 2 && dc2->n_unknown == 1);
+    end(&f);
+}
+
+static void test_hysteresis(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const struct ext_cap_need critical = {.mcpu = 100, .critical = true};
+
+    begin(&f, "domains: {dc: {hard: 200, soft: 150}}\n");
+    put_node(&f, "a", "dc", 0, false);
+    static const struct {
+        double used_mcpu; /* of a: 110 W + 10 W a core above 1 */
+        enum ext_cap_verdict small, critical;
+    } steps[] = {
+        {1000, EXT_CAP_PASSES, EXT_CAP_PASSES}, {5000, EXT_CAP_PASSES, EXT_CAP_PASSES}, /* 170 W */
+        {6000, EXT_CAP_DOMAIN, EXT_CAP_DOMAIN}, /* 200 W: closes */
+        {5000, EXT_CAP_DOMAIN, EXT_CAP_PASSES}, /* still, but for critical pods */
+        {4300, EXT_CAP_PASSES, EXT_CAP_PASSES}, /* 149 W: opens */
+        {5000, EXT_CAP_PASSES, EXT_CAP_PASSES},
+    };
+    for (size_t i = 0; i < KW_ARRAY_SIZE(steps); i++) {
+        f.inputs[0].used_mcpu = steps[i].used_mcpu;
+        build(&f);
+        assert_int_equal(verdict(&f, 'a', 100, 0), steps[i].small);
+        assert_int_equal(ext_caps_check(f.caps, 0, &critical), steps[i].critical);
+    }
+    /* 170 W and 3 W: 23 W into the band of 50 W */
+    const struct ext_cap_need need = {.mcpu = 100};
+    assert_int_equal(ext_caps_penalty(f.caps, 0, &need), 5);
+    assert_int_equal(ext_caps_penalty(f.caps, 0, &critical), 0);
+    assert_int_equal(ext_caps_penalty(f.caps, 1, &need), 0);
+    end(&f);
+}
+
+/** Measurements that wander leave less room; those of many nodes do not wander together. */
+static void test_sigmas(void **state)
+{
+    (void)state;
+    struct fixture f;
+
+    begin(&f, "cluster: 1000\n");
+    for (size_t i = 0; i < NODES; i++) {
+        put_node(&f, (const char[]){(char)('a' + i), 0}, "", 300000, false);
+        f.watts[i].measured_mw = 200000;
+        f.watts[i].variance_mw2 = 1e8; /* 10 W */
+    }
+    build(&f);
+    assert_true(ext_caps_headroom_mw(f.caps, 0) == 80000);
+    assert_true(f.caps->domains[0].sigma_mw == 20000);
+    assert_true(f.caps->domains[0].own_hard_mw == 160000);
+    end(&f);
+}
+
+/** Names come and go; whoever is there is found. */
+static void test_table(void **state)
+{
+    (void)state;
+    struct ext_node_table *table = ext_node_table_new(3);
+    bool there[300] = {false};
+    unsigned seed = 1;
+
+    for (unsigned round = 0; round < 20000; round++) {
+        struct kw_node node = {0};
+        seed = seed * 1103515245 + 12345;
+        unsigned i = (seed >> 8) % KW_ARRAY_SIZE(there);
+        (void)snprintf(node.name, sizeof(node.name), "node-%u", i);
+        there[i] = (seed >> 20) % 3 != 0;
+        if (there[i])
+            assert_int_equal(ext_node_table_put(table, &node, 1), 0);
+        else
+            ext_node_table_drop(table, node.name);
+    }
+    size_t n = 0;
+    for (unsigned i = 0; i < KW_ARRAY_SIZE(there); i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "node-%u", i);
+        assert_int_equal(ext_node_table_find(table, name) != NULL, there[i]);
+        n += there[i];
+    }
+    assert_int_equal(ext_node_table_count(table), n);
+    ext_node_table_list_begin(table);
+    struct kw_node last = {.name = "only"};
+    assert_int_equal(ext_node_table_put(table, &last, 1), 0);
+    ext_node_table_list_end(table);
+    assert_int_equal(ext_node_table_count(table), 1);
+    assert_non_null(ext_node_table_find(table, "only"));
+    ext_node_table_free(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_files),  cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_node_caps),  cmocka_unit_test(test_domain_caps),
+        cmocka_unit_test(test_hysteresis), cmocka_unit_test(test_sigmas),
+        cmocka_unit_test(test_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Caps in requests: what is passed, and with what reason the rest is not; pods that were let in and
+ * not seen yet; pods that wait, and when a node's annotation is written for them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "extender/capping.h"
+#include "extender/headroom.h"
+#include "extender/service.h"
+#include "tests/support/cmocka.h"
+#include "tests/unit/extender/nodes.h"
+
+#define SECOND INT64_C(1000000000)
+
+static const struct ext_policy policy = {
+    .stale_after_ns = 30 * (uint64_t)SECOND,
+    .assumptions = {.default_cpu_mcpu = 100, .request_use_percent = 100},
+    .own_namespace = "kwatt"};
+
+struct fixture {
+    struct ext_service service;
+    struct ext_capping *capping;
+    struct kw_log *log;
+    struct ext_snapshot *snapshot;
+    int64_t now_ns;
+    struct kw_buf out;
+};
+
+static void tell(struct fixture *f, const char *json)
+{
+    ext_capping_event(f->capping, KW_KUBE_MODIFIED, json, strlen(json), f->now_ns);
+}
+
+/** Nodes a to d with 8 cores and 10 W a core from 100 W on; 4 cores of each are in use. */
+static void publish(struct fixture *f)
+{
+    static const char *const names[] = {"a", "b", "c\"x", "d"};
+    const struct kw_curve curve = {
+        .capacity_mcpu = 8000, .n = 2, .knots = {{0, 100000, 0}, {1000, 180000, 0}}};
+    struct ext_node nodes[KW_ARRAY_SIZE(names)];
+    struct ext_held held[KW_ARRAY_SIZE(names)] = {{0}};
+    struct ext_snapshot *before = f->snapshot;
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(names); i++) {
+        nodes[i] = kwt_node(names[i], &curve, 4000);
+        nodes[i].fresh_ns = nodes[i].covered_ns = f->now_ns;
+        nodes[i].watts.heard = true;
+        ext_watts_curve(&nodes[i].watts, &curve);
+    }
+    f->snapshot = ext_snapshot_new(nodes, KW_ARRAY_SIZE(names), 5, policy.stale_after_ns);
+    assert_int_equal(ext_capping_settle(f->capping, f->snapshot, held, before, f->now_ns), 0);
+    ext_snapshot_free(&before);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    struct kw_err err = {0};
+
+    if (f == NULL || ext_service_init(&f->service, 2, &policy) < 0)
+        return -1;
+    f->log = kw_log_new("test", KW_LOG_ERROR, NULL);
+    const struct ext_capping_conf conf = {.policy = {.sigmas = 0, .soft_permille = 900},
+                                          .stats = &f->service.stats,
+                                          .decisions = f->service.decisions,
+                                          .log = f->log};
+    if (ext_capping_new(&conf, &f->capping, &err) < 0)
+        return -1;
+    f->service.tally = ext_capping_tally(f->capping);
+    f->service.waiters = ext_capping_waiters(f->capping);
+    f->now_ns = 1000 * SECOND;
+    tell(f,
+         "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"kwatt.io/power-cap-watts\":\"160\"}}}");
+    tell(f,
+         "{\"metadata\":{\"name\":\"b\",\"annotations\":{\"kwatt.io/power-cap-watts\":\"150\"}}}");
+    tell(f,
+         "{\"metadata\":{\"name\":\"d\",\"annotations\":{\"kwatt.io/falling-asleep\":\"true\"}}}");
+    publish(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    ext_snapshot_free(&f->snapshot);
+    ext_capping_free(&f->capping);
+    ext_service_clear(&f->service);
+    kw_log_free(&f->log);
+    kw_buf_free(&f->out);
+    free(f);
+    return 0;
+}
+
+static const char *ask(struct fixture *f, enum ext_verb verb, const char *uid, const char *cpu,
+                       const char *more, const char *rest)
+{
+    struct kw_buf body = {0};
+
+    (void)kw_buf_addf(
+        &body,
+        "{\"Pod\":{\"metadata\":{\"uid\":\"%s\",\"namespace\":\"x\",\"name\":\"%s\"%s},"
+        "\"spec\":{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"%s\"}}}]}},"
+        "%s}",
+        uid, uid, more, cpu, rest);
+    kw_buf_reset(&f->out);
+    assert_int_equal(
+        ext_service_answer(&f->service, verb, f->snapshot, f->now_ns, body.data, body.len, &f->out),
+        200);
+    kw_buf_free(&body);
+    return f->out.data;
+}
+
+static const char *filter(struct fixture *f, const char *uid, const char *cpu, const char *names)
+{
+    char rest[256];
+
+    (void)snprintf(rest, sizeof(rest), "\"NodeNames\":%s", names);
+    return ask(f, EXT_VERB_FILTER, uid, cpu, "", rest);
+}
+
+#define NODE_TEXT "\"kwatt: no room under the node's power cap\""
+#define LATE_TEXT "\"kwatt: the node is being put to sleep\""
+
+static void test_filter_gives_reasons(void **state)
+{
+    struct fixture *f = *state;
+
+    /* names byte for byte, escapes and doubles included; unknown ones pass */
+    assert_string_equal(
+        filter(f, "u1", "2", "[\"a\",\"b\",\"\\u0062\",\"c\\\"x\",null,\"zz\",\"d\",\"a\"]"),
+        "{\"Nodes\":null,\"NodeNames\":[\"a\",\"c\\\"x\",\"\",\"zz\",\"a\"],"
+        "\"FailedNodes\":{\"b\":" NODE_TEXT ",\"\\u0062\":" NODE_TEXT "},"
+        "\"FailedAndUnresolvableNodes\":{\"d\":" LATE_TEXT "},\"Error\":\"\"}");
+    assert_string_equal(filter(f, "u1", "2", "[\"b\",\"d\"]"),
+                        "{\"Nodes\":null,\"NodeNames\":[],\"FailedNodes\":{\"b\":" NODE_TEXT
+                        "},\"FailedAndUnresolvableNodes\":{\"d\":" LATE_TEXT "},\"Error\":\"\"}");
+    assert_string_equal(
+        ask(f, EXT_VERB_FILTER, "u1", "2", "",
+            "\"nodes\":{\"items\":[{\"metadata\":{\"name\":\"b\"}},{\"metadata\":{\"name\":\"a\"},"
+            "\"spec\":{}},null]}"),
+        "{\"Nodes\":{\"metadata\":{},\"items\":[{\"metadata\":{\"name\":\"a\"},\"spec\":{}},null]},"
+        "\"NodeNames\":null,\"FailedNodes\":{\"b\":" NODE_TEXT
+        "},\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}");
+    assert_int_equal(f->service.stats.rejected[EXT_CAP_NODE], 4);
+    assert_int_equal(f->service.stats.rejected[EXT_CAP_ASLEEP], 2);
+    /* what caps left out is kept */
+    struct kw_buf page = {0};
+    assert_int_equal(ext_decisions_page(f->service.decisions, "x/u1", EXT_FORM_JSON, &page), 3);
+    assert_non_null(
+        strstr(page.data, "\"capped\":{\"node\":2,\"domain\":0,\"cluster\":0,\"sleep\":1}"));
+    kw_buf_free(&page);
+    /* whom caps are not for */
+    f->service.policy.dry_run = true;
+    assert_non_null(strstr(filter(f, "u2", "2", "[\"b\",\"d\"]"), "\"NodeNames\":[\"b\",\"d\"]"));
+    f->service.policy.dry_run = false;
+    assert_non_null(strstr(ask(f, EXT_VERB_FILTER, "u2", "2",
+                               ",\"annotations\":{\"kubernetes.io/config.mirror\":\"x\"}",
+                               "\"NodeNames\":[\"b\",\"d\"]"),
+                           "\"NodeNames\":[\"b\",\"d\"]"));
+    assert_non_null(
+        strstr(ask(f, EXT_VERB_FILTER, "u2", "2",
+                   ",\"annotations\":{\"kwatt.io/placement\":\"off\"}", "\"NodeNames\":[\"b\"]"),
+               "\"NodeNames\":[]"));
+}
+
+/** Pods that were let in count until they are seen, each once. */
+static void test_pods_that_were_let_in(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_non_null(strstr(filter(f, "u1", "1", "[\"a\"]"), "\"NodeNames\":[\"a\"]"));
+    assert_non_null(strstr(filter(f, "u1", "1", "[\"a\"]"), "\"NodeNames\":[\"a\"]")); /* again */
+    assert_non_null(strstr(filter(f, "u2", "1", "[\"a\"]"), "\"NodeNames\":[\"a\"]"));
+    assert_non_null(strstr(filter(f, "u3", "1", "[\"a\"]"), "\"NodeNames\":[]")); /* 20 W in all */
+    ext_tally_seen(f->service.tally, ext_tally_key("u2", "", ""));
+    assert_non_null(strstr(filter(f, "u3", "1", "[\"a\"]"), "\"NodeNames\":[\"a\"]"));
+    f->now_ns += EXT_TALLY_NS + 1;
+    publish(f);
+    assert_non_null(strstr(filter(f, "u4", "2", "[\"a\"]"), "\"NodeNames\":[\"a\"]"));
+}
+
+static void test_soft_caps_take_levels(void **state)
+{
+    struct fixture *f = *state;
+    static const char names[] = "\"NodeNames\":[\"a\",\"b\",\"zz\"]";
+
+    /* a goes 6 W into its band of 16 W, b 5 W into its band of 15 W */
+    assert_string_equal(ask(f, EXT_VERB_PRIORITIZE, "u1", "1", "", names),
+                        "[{\"Host\":\"a\",\"Score\":6},{\"Host\":\"b\",\"Score\":0},"
+                        "{\"Host\":\"zz\",\"Score\":10}]");
+    assert_string_equal(ask(f, EXT_VERB_PRIORITIZE, "u1", "1",
+                            ",\"annotations\":{\"kwatt.io/critical\":\"true\"}", names),
+                        "[{\"Host\":\"a\",\"Score\":10},{\"Host\":\"b\",\"Score\":10},"
+                        "{\"Host\":\"zz\",\"Score\":10}]");
+}
+
+/** Evicting helps under a node's own cap alone, and where there is somebody to evict. */
+static void test_preempt(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *rest, *answer;
+    } cases[] = {
+        {"\"NodeNameToMetaVictims\":{\"a\":{\"Pods\":[],\"NumPDBViolations\":0},\"b\":{\"Pods\":[]}"
+         ","
+         "\"\\u0062\":{\"Pods\":[{\"UID\":\"v\"}]},\"d\":{\"Pods\":[{\"UID\":\"w\"}]},\"zz\":null}",
+         "{\"a\":{\"Pods\":[],\"NumPDBViolations\":0},\"\\u0062\":{\"Pods\":[{\"UID\":\"v\"}]},"
+         "\"zz\":null}"},
+        {"\"NodeNameToVictims\":{\"d\":{\"Pods\":[{\"metadata\":{\"uid\":\"w\"}}]},\"b\":{\"Pods\":"
+         "[{\"metadata\":{\"uid\":\"v\"}}],\"NumPDBViolations\":2}}",
+         "{\"b\":{\"Pods\":[{\"UID\":\"v\"}],\"NumPDBViolations\":2}}"},
+        {"\"NodeNameToMetaVictims\":null", "{}"},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        char want[512];
+        (void)snprintf(want, sizeof(want), "{\"NodeNameToMetaVictims\":%s}", cases[i].answer);
+        assert_string_equal(ask(f, EXT_VERB_PREEMPT, "u1", "2", "", cases[i].rest), want);
+    }
+}
+
+static size_t plan(struct fixture *f, struct ext_node_table *table, uint64_t held_mcpu,
+                   struct ext_headroom_write writes[EXT_HEADROOM_WRITES])
+{
+    return ext_headroom_plan(f->snapshot, table, f->service.waiters, (double)held_mcpu, 0, 7,
+                             f->now_ns, writes);
+}
+
+static struct ext_node_table *table_of(bool capped, uint64_t headroom_w, int64_t now_ns)
+{
+    struct ext_node_table *table = ext_node_table_new(1);
+    struct kw_node node = {.name = "a", .cap_mw = 160000, .has_headroom = true};
+
+    node.headroom_w = headroom_w;
+    assert_int_equal(ext_node_table_put(table, &node, now_ns), 0);
+    node = (struct kw_node){.name = "b", .cap_mw = capped ? 150000 : 0};
+    assert_int_equal(ext_node_table_put(table, &node, now_ns), 0);
+    return table;
+}
+
+static void test_headroom_is_written_rarely(void **state)
+{
+    struct fixture *f = *state;
+    struct ext_headroom_write writes[EXT_HEADROOM_WRITES];
+    struct ext_node_table *table = table_of(true, 20, f->now_ns);
+
+    /* b has none yet: within the time in which replicas choose */
+    assert_int_equal(plan(f, table, 0, writes), 0);
+    f->now_ns += 5 * SECOND;
+    assert_int_equal(plan(f, table, 0, writes), 1);
+    assert_string_equal(writes[0].node, "b");
+    assert_int_equal(writes[0].room_w, 10);
+    assert_false(writes[0].wakes || writes[0].remove);
+    f->now_ns += 59 * SECOND; /* not again within a minute, though nobody has seen it written */
+    assert_int_equal(plan(f, table, 0, writes), 0);
+    ext_node_table_free(&table);
+    /* a twentieth is not enough, and what another replica wrote counts */
+    table = table_of(true, 19, f->now_ns);
+    ext_node_table_find(table, "b")->wrote_ns = f->now_ns;
+    assert_int_equal(plan(f, table, 0, writes), 0);
+    f->now_ns += 58 * SECOND;
+    assert_int_equal(plan(f, table, 0, writes), 0);
+    ext_node_table_free(&table);
+}
+
+static void test_rejected_pods_are_woken(void **state)
+{
+    struct fixture *f = *state;
+    struct ext_headroom_write writes[EXT_HEADROOM_WRITES];
+    struct ext_node_table *table = table_of(true, 20, f->now_ns);
+
+    ext_node_table_find(table, "b")->wrote_ns = f->now_ns + 3600 * SECOND;
+    assert_non_null(strstr(filter(f, "big", "5", "[\"b\",\"d\"]"), "\"NodeNames\":[]"));
+    assert_non_null(strstr(filter(f, "small", "2", "[\"b\"]"), "\"NodeNames\":[]"));
+    assert_int_equal(plan(f, table, 0, writes), 0); /* there is no room */
+    /* a cap of 200 W for b: both have room there, and one write wakes both */
+    tell(f,
+         "{\"metadata\":{\"name\":\"b\",\"annotations\":{\"kwatt.io/power-cap-watts\":\"200\"}}}");
+    f->now_ns += SECOND;
+    publish(f);
+    assert_int_equal(plan(f, table, 9000, writes), 0); /* others may have taken it */
+    assert_int_equal(plan(f, table, 0, writes), 1);
+    assert_string_equal(writes[0].node, "b");
+    assert_true(writes[0].wakes && writes[0].room_w == 60);
+    assert_int_equal(plan(f, table, 0, writes), 0);
+    /* asked about again, one is let in; the other is rejected once more, for want of something else
+     * than watts as it seems: woken after 1 s, 2 s, ... */
+    assert_non_null(strstr(filter(f, "small", "2", "[\"b\"]"), "\"NodeNames\":[\"b\"]"));
+    tell(f,
+         "{\"metadata\":{\"name\":\"b\",\"annotations\":{\"kwatt.io/power-cap-watts\":\"150\"}}}");
+    publish(f);
+    assert_non_null(strstr(filter(f, "big", "5", "[\"b\",\"d\"]"), "\"NodeNames\":[]"));
+    tell(f,
+         "{\"metadata\":{\"name\":\"b\",\"annotations\":{\"kwatt.io/power-cap-watts\":\"200\"}}}");
+    publish(f);
+    assert_int_equal(plan(f, table, 0, writes), 0);
+    f->now_ns += SECOND;
+    assert_int_equal(plan(f, table, 0, writes), 1);
+    /* whoever is not asked about is woken again, once a minute */
+    f->now_ns += 61 * SECOND;
+    assert_int_equal(plan(f, table, 0, writes), 1);
+    assert_int_equal(plan(f, table, 0, writes), 0);
+    /* until it is gone */
+    f->now_ns += EXT_WAITER_NS + SECOND;
+    ext_node_table_find(table, "b")->wrote_ns = f->now_ns + 3600 * SECOND;
+    assert_int_equal(plan(f, table, 0, writes), 0);
+    ext_node_table_free(&table);
+}
+
+/** Where the last cap goes, so do the annotations, and whoever waited is woken by just that. */
+static void test_no_caps_any_more(void **state)
+{
+    struct fixture *f = *state;
+    struct ext_headroom_write writes[EXT_HEADROOM_WRITES];
+    struct ext_node_table *table = table_of(false, 20, 0);
+
+    assert_non_null(strstr(filter(f, "big", "5", "[\"b\"]"), "\"NodeNames\":[]"));
+    ext_caps_free(&f->snapshot->caps);
+    assert_int_equal(plan(f, table, 0, writes), 1);
+    assert_true(writes[0].wakes && writes[0].remove);
+    assert_string_equal(writes[0].node, "b");
+    f->now_ns += 65 * SECOND;
+    assert_int_equal(plan(f, table, 0, writes), 1);
+    assert_true(writes[0].remove && !writes[0].wakes);
+    assert_string_equal(writes[0].node, "a");
+    ext_node_table_free(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_filter_gives_reasons, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pods_that_were_let_in, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_soft_caps_take_levels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_preempt, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_headroom_is_written_rarely, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rejected_pods_are_woken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_caps_any_more, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
