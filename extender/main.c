@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,11 +6,6 @@
 #include "common/confine.h"
 #include "common/version.h"
 #include "extender/state.h"
-
-/** From this size on memory is taken from the system, and given back when it is freed. glibc raises
- * its own limit by what was freed, and would keep the room of a whole snapshot and of a reading of
- * all nodes; a request takes none at all. */
-#define LARGE_BYTES (256 * 1024)
 
 /** Exit codes: 0 asked to stop, 1 could not go on, 2 wrong usage. */
 int main(int argc, char **argv, char **envp)
@@ -21,8 +15,6 @@ int main(int argc, char **argv, char **envp)
     struct ext_state *state = NULL;
     int rc = kw_conf_load(&ext_program, argc, argv, envp, &settings, stdout, NULL, &err);
 
-    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
-    (void)mallopt(M_ARENA_MAX, 1); /* threads that hardly allocate need no heap each */
     if (rc == KW_CONF_DONE)
         return EXIT_SUCCESS;
     if (rc < 0) {

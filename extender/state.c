@@ -8,6 +8,7 @@
 #include "extender/state.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -112,6 +113,8 @@ static void refresh_done(struct ext_state *state, struct ext_refresh_result *res
                     kw_str("redis", ext_refresh_name(state->reader.refresh)),
                     kw_u64("nodes", ext_flights_last(state->flights)->n));
     stats->whole_refreshes += result->whole;
+    if (result->whole)
+        (void)malloc_trim(0); /* the reading of all nodes took more than what is kept of it */
     if (result->refused && !state->reader.was_refused)
         kw_log_warn(state->log,
                     "Redis does not give kwatt:v1:feed:*: all nodes are read each time");
