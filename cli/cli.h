@@ -20,6 +20,7 @@ int cli_check(const struct cli_io *io, int argc, char **argv);
 int cli_scheduler_config(const struct cli_io *io, int argc, char **argv);
 int cli_explain(const struct cli_io *io, int argc, char **argv);
 int cli_train(const struct cli_io *io, int argc, char **argv);
+int cli_simulate(const struct cli_io *io, int argc, char **argv);
 
 /** Value of an environment variable; NULL where unset or empty. */
 const char *cli_env(const struct cli_io *io, const char *name);

@@ -17,6 +17,7 @@ static const struct {
      cli_scheduler_config},
     {"explain", "say why pods were placed where they were", cli_explain},
     {"train", "make a power model for machines without a meter", cli_train},
+    {"simulate", "say what placement would save on a fleet", cli_simulate},
 };
 
 static void print_help(FILE *out)
@@ -33,7 +34,8 @@ static void print_help(FILE *out)
                        "  kwatt top --redis redis://HOST    the nodes of a cluster\n"
                        "  kwatt check                       what this machine offers\n"
                        "  kwatt scheduler-config            how kube-scheduler comes to ask kwatt\n"
-                       "  kwatt explain shop/web-5d8        what spoke for its node\n\n"
+                       "  kwatt explain shop/web-5d8        what spoke for its node\n"
+                       "  kwatt simulate placement --help   what placement would save\n\n"
                        "kubectl kwatt COMMAND is the same. kwatt --version prints the version.\n");
 }
 

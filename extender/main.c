@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/confine.h"
 #include "common/version.h"
+#include "extender/simulate.h"
 #include "extender/state.h"
 
 /** Exit codes: 0 asked to stop, 1 could not go on, 2 wrong usage. */
 int main(int argc, char **argv, char **envp)
 {
+    if (argc > 1 && strcmp(argv[1], "simulate-placement") == 0)
+        return ext_simulate(argc - 1, argv + 1, envp, stdout, stderr);
     struct ext_settings settings = {0};
     struct kw_err err = {0};
     struct ext_state *state = NULL;

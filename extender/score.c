@@ -10,7 +10,8 @@
  *     its cap, and of a sleeping node its waking by the pod's life; and the least of them;
  *  2. costs are told apart in buckets of a sixty-fourth of an octave (1.1 to 1.6 %), from the least
  *     on, taken from the bits of the number, which rise with it; from half an octave on in wider
- *     ones, and all beyond 5.6 times the least in one. Buckets that hold a candidate are ranked;
+ *     ones, and all beyond 5.6 times the least in one. Buckets that hold a candidate are ranked,
+ *     and each bucket of the way counts a tenth of a rank;
  *  3. level = 10 less the rank, stretched so that the last has 0. Within a bucket the emptier lose
  *     up to nearly a rank: for equal machines on one segment nothing else tells them apart, and
  *     there a level for each twentieth of fill outweighs the scheduler's own wish to spread.
@@ -44,6 +45,11 @@
  * simulator, as the scheduler's own wish to spread then won. */
 #define TIE_RANKS 0.95
 #define TIE_FILL  0.5
+
+/** What a step that nobody stands on counts, in ranks, so that far is more than next: without it
+ * nodes at 1.4 and 4 W a core were as far apart as neighbours; at twice it neighbours have no level
+ * between them. */
+#define STEP_RANKS 0.1
 
 /** Life of a pod that says nothing, for the cost of waking a node. */
 #define DEFAULT_LIFE_S 3600.0
@@ -170,7 +176,7 @@ static double rank_buckets(struct bucket buckets[BUCKETS])
         struct bucket *bucket = &buckets[i];
         if (bucket->fullest < 0)
             continue;
-        bucket->rank = held++;
+        bucket->rank = held++ + STEP_RANKS * i;
         /* what is beyond the last step is not told apart, by its fill neither */
         bucket->ranks_per_fill = i == BUCKETS - 1 ? 0 : TIE_RANKS / TIE_FILL;
         double last = rank_of(bucket, bucket->emptiest);
