@@ -20,8 +20,8 @@ enum agent_has {
 /** What one workload did on the domain's package in the window. A feature that the machine lacks is
  * 0 for all. */
 struct agent_features {
-    uint64_t workload;  /**< stable number of the workload within the agent's life: state is kept
-                           under it */
+    uint64_t workload;  /**< number of the workload, the same in every life of the agent; 0: the
+                           system. State is kept under it */
     uint64_t kin;       /**< the same for workloads of one owner or image, whose new ones start from
                            what the last one drew; 0: none */
     uint64_t cpu_ns;    /**< on-CPU time */

@@ -7,6 +7,10 @@
 #define FNV_BASIS UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
 
+/* Numbers travel in recordings, and readers of JSON hold no more exactly. Of 16384 workloads two
+ * have the same one with a probability of 1.5e-8; they would share what is learnt. */
+#define NUMBER_BITS 53
+
 static uint64_t add(uint64_t hash, const char *text)
 {
     for (; *text != '\0'; text++)
@@ -21,6 +25,13 @@ static uint64_t of_pod(const struct agent_names *names)
     if (names->owner_kind[0] == '\0')
         return add(hash, names->name);
     return add(add(hash, names->owner_kind), names->owner_name);
+}
+
+uint64_t agent_number_of(enum kw_workload_kind kind, const char *id)
+{
+    uint64_t hash = add(add(FNV_BASIS, kw_workload_kind_names[kind]), id) >> (64 - NUMBER_BITS);
+
+    return hash != 0 ? hash : 1;
 }
 
 uint64_t agent_kin_of(const struct agent_label *label, const struct agent_names *names)

@@ -31,7 +31,6 @@
 
 struct agent_ledger {
     unsigned n_packages;
-    uint64_t next_number;
     size_t n, cap;
     struct agent_workload **workloads;
     struct agent_workload_index index; /* of them, by their labels */
@@ -53,7 +52,6 @@ int agent_ledger_new(unsigned n_packages, struct agent_ledger **ret)
     if (ledger == NULL)
         return -ENOMEM;
     ledger->n_packages = n_packages < AGENT_PACKAGES_MAX ? n_packages : AGENT_PACKAGES_MAX;
-    ledger->next_number = 1;
     ledger->features = calloc(1, sizeof(*ledger->features));
     ledger->shares = calloc(1, sizeof(*ledger->shares));
     ledger->parties = calloc(1, sizeof(struct agent_workload *));
@@ -155,7 +153,7 @@ static int add_workload(struct agent_ledger *ledger, const struct agent_identity
         return -ENOMEM;
     }
     workload->kin = agent_kin_of(workload->label, NULL);
-    workload->number = ledger->next_number++;
+    workload->number = agent_number_of(workload->label->kind, workload->label->id);
     ledger->workloads[ledger->n++] = workload;
     *ret = workload;
     return 0;

@@ -61,7 +61,7 @@ struct agent_looked {
 
 struct agent_workload {
     uint64_t kin;    /**< agent_kin_of() its label and names */
-    uint64_t number; /**< within the agent's life; attribution state is kept under it */
+    uint64_t number; /**< agent_number_of() its label; attribution state is kept under it */
     struct agent_label *label;
     struct agent_names *names; /**< NULL: unknown */
     struct agent_naming_state naming;
