@@ -19,6 +19,7 @@ int cli_top(const struct cli_io *io, int argc, char **argv);
 int cli_check(const struct cli_io *io, int argc, char **argv);
 int cli_scheduler_config(const struct cli_io *io, int argc, char **argv);
 int cli_explain(const struct cli_io *io, int argc, char **argv);
+int cli_replay(const struct cli_io *io, int argc, char **argv);
 int cli_train(const struct cli_io *io, int argc, char **argv);
 int cli_simulate(const struct cli_io *io, int argc, char **argv);
 

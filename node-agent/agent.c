@@ -33,6 +33,8 @@
 #include "node-agent/node_about.h"
 #include "node-agent/pace.h"
 #include "node-agent/privilege.h"
+#include "node-agent/recorder.h"
+#include "node-agent/recording_about.h"
 #include "node-agent/roots.h"
 #include "node-agent/said.h"
 #include "node-agent/sampler.h"
@@ -62,6 +64,7 @@ struct agent {
     struct agent_pod_source *pods;
     struct agent_lookup *lookup;           /* NULL: no cgroup tree */
     struct agent_process_watch *processes; /* NULL: not asked for */
+    struct agent_recorder *recorder;       /* NULL: nothing is recorded */
     struct agent_sampler *sampler;
     struct kw_source *timer; /* freed with the loop */
     unsigned windows;        /* of a sample */
@@ -310,6 +313,17 @@ static int start_lookup(struct agent *agent, struct kw_err *err)
     return rc;
 }
 
+static int start_recorder(struct agent *agent)
+{
+    struct agent_recording_header header;
+
+    if (agent->recorder == NULL)
+        return 0;
+    agent_recording_about(agent->options, &agent->info, &agent->topology, agent->accounting,
+                          agent->accounting_self, agent_metering_ops(agent->metering), &header);
+    return agent_recorder_start(agent->recorder, &header, &agent->topology, agent->log);
+}
+
 static int make_sampler(struct agent *agent, struct kw_err *err)
 {
     const struct agent_options *options = agent->options;
@@ -329,6 +343,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .part = part,
         .pods = agent->pods,
         .lookup = agent->lookup,
+        .recorder = agent->recorder,
         .requests = agent->requests,
         .processes = agent->processes,
         .metering = agent->metering,
@@ -340,8 +355,10 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .node = agent->info.node,
         .boot_id = agent->boot_id,
     };
-    int rc = agent_sampler_new(&conf, &agent->sampler);
+    int rc = start_recorder(agent);
 
+    if (rc == 0)
+        rc = agent_sampler_new(&conf, &agent->sampler);
     /* readers: the HTTP threads, the publisher, and this thread with --once */
     if (rc == 0)
         rc = kw_snapshot_new(AGENT_EXPORTER_THREADS + 2, agent_snapshot_recycle, &agent->snapshots);
@@ -353,7 +370,7 @@ static int start_readers(struct agent *agent, struct kw_err *err)
     const struct agent_options *options = agent->options;
     int rc = 0;
 
-    if (options->redis.url != NULL) {
+    if (options->redis.url != NULL && options->redis.url[0] != '\0') {
         struct agent_publisher_conf conf = {
             .redis = {.access = options->redis},
             .info = &agent->info,
@@ -433,7 +450,14 @@ int agent_new(const struct agent_options *options, FILE *out, struct agent **ret
     agent->log = kw_log_new("kwatt-node-agent", (enum kw_log_level)options->log_level, NULL);
     if (agent->log == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
-    int rc = agent_roots_find(options, &agent->roots);
+    /* before other files are opened: standard output may be closed */
+    int rc = options->record == NULL
+                 ? 0
+                 : agent_recorder_open(options->record, options->record_limit_bytes,
+                                       &agent->recorder, err);
+    if (rc < 0)
+        return rc;
+    rc = agent_roots_find(options, &agent->roots);
     if (rc == 0)
         rc = agent_topology_read(options->sysfs_root, options->procfs_root, &agent->topology);
     if (rc < 0)
@@ -486,6 +510,7 @@ void agent_free(struct agent **agent)
         kw_snapshot_free(&owned->snapshots);
     agent_sampler_free(&owned->sampler);
     agent_process_watch_free(&owned->processes);
+    agent_recorder_close(&owned->recorder);
     agent_pod_source_stop(&owned->pods);
     agent_lookup_stop(&owned->lookup);
     agent_metering_free(&owned->metering);

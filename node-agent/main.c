@@ -5,11 +5,27 @@
 
 #include "node-agent/agent.h"
 #include "node-agent/check.h"
+#include "node-agent/replay.h"
 
 static int fail(const char *text)
 {
     (void)fprintf(stderr, "kwatt-node-agent: %s\n", text);
     return 1;
+}
+
+static int replay(const struct agent_options *options)
+{
+    struct agent_replay replay = {0};
+    struct kw_err err = {0};
+    int rc = agent_replay_run(&replay, options->replay, options->replay_method, &err);
+
+    if (rc == 0) {
+        rc = options->json ? agent_replay_print_json(&replay, stdout)
+                           : agent_replay_print(&replay, stdout);
+        (void)kw_err_set(&err, rc, "the result cannot be printed: %s", kw_errno_text(rc));
+    }
+    agent_replay_free(&replay);
+    return rc == 0 ? 0 : fail(err.text);
 }
 
 static int run(const struct agent_options *options)
@@ -21,6 +37,10 @@ static int run(const struct agent_options *options)
         int rc = agent_check(options, stdout);
         return rc == 0 ? 0 : fail(kw_errno_text(rc));
     }
+    if (options->replay != NULL)
+        return replay(options);
+    if (options->once && options->record != NULL && strcmp(options->record, "-") == 0)
+        return fail("--once prints its sample where --record - writes; record to a file");
     if (agent_new(options, stdout, &agent, &err) < 0)
         return fail(err.text);
     int code = agent_run(agent);

@@ -120,7 +120,7 @@ static const struct kw_conf_option options[] = {
      "Names of pods"},
     /* publishing */
     KW_REDIS_ROWS(struct agent_options, redis, "Publishing", NULL,
-                  "where to publish: " KW_REDIS_URL_FORMS "; default: nowhere")
+                  "where to publish: " KW_REDIS_URL_FORMS "; default, or empty: nowhere")
         KW_HTTP_LISTEN_ROW(
             struct agent_options, listen, "Publishing", "KWATT_LISTEN", ":9891",
             "where /metrics, /healthz, /readyz and /v1/pods are: " KW_HTTP_LISTEN_FORMS
@@ -137,6 +137,21 @@ static const struct kw_conf_option options[] = {
      "workload,\n"
      "too; every sample then looks at each process, some 20 us of CPU time each; 0: at none",
      "Publishing"},
+    /* recordings */
+    {"record", NULL, NULL, KW_CONF_STRING, AT(record), NULL, 1, 4095, NULL, "FILE",
+     "write what energy is split by into a new file, for kwatt replay; -: to standard output",
+     "Recordings"},
+    {"record-limit", NULL, NULL, KW_CONF_BYTES, AT(record_limit_bytes), "1Gi", 1u << 20,
+     UINT64_C(1) << 50, NULL, "SIZE",
+     "the recording ends before it would be larger; sampling goes on", "Recordings"},
+    {"replay", NULL, NULL, KW_CONF_STRING, AT(replay), NULL, 1, 4095, NULL, "FILE",
+     "split the energy of a recording instead of measuring, print it, and exit; -: standard\n"
+     "input (kwatt replay)",
+     "Recordings"},
+    {"replay-method", NULL, NULL, KW_CONF_STRING, AT(replay_method), NULL, 1, 63, NULL, "METHOD",
+     "by which method, or all; default: the recording's", "Recordings"},
+    {"json", NULL, NULL, KW_CONF_BOOL, AT(json), "false", 0, 0, NULL, NULL,
+     "print what was replayed as one JSON document", "Recordings"},
     /* the program itself */
     KW_CONFINE_ROW(struct agent_options, seccomp, "Program") KW_LOG_ROW(struct agent_options,
                                                                         log_level, "Program"){
@@ -157,6 +172,7 @@ const struct kw_conf_program agent_program = {
         "gives up after start; without, it says what it uses instead.",
     .examples = "  kwatt-node-agent --check\n"
                 "  kwatt-node-agent --once --interval 2s\n"
+                "  kwatt-node-agent --record case.jsonl\n"
                 "  kwatt-node-agent --redis unix:///run/kwatt/redis.sock --listen 127.0.0.1:9891\n",
     .options = options,
     .n_options = KW_ARRAY_SIZE(options),

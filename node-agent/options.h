@@ -41,7 +41,12 @@ struct agent_options {
     uint64_t metrics_processes;   /**< how many of them /metrics lists; 0: none, nor looked at */
     struct kw_http_tls_files tls;
     bool seccomp;
-    unsigned log_level; /**< enum kw_log_level */
+    unsigned log_level;          /**< enum kw_log_level */
+    char *record;                /**< file; NULL: nothing is recorded; "-": standard output */
+    uint64_t record_limit_bytes; /**< of that file */
+    char *replay;                /**< recording to run over instead of measuring; NULL: none */
+    char *replay_method;         /**< "all" or a method; NULL: the recording's */
+    bool json;                   /**< what is replayed, as JSON */
     bool check;
     bool once;
 };

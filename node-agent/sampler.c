@@ -56,6 +56,9 @@
 struct agent_sampler {
     struct agent_sampler_conf conf;
     void *method;
+    /* whom energy is split by: the method, or a recorder before it */
+    const struct agent_attribution_ops *splitter;
+    void *splitter_self;
     struct agent_idle_shares idle;
     struct agent_ledger *ledger;
     struct agent_booking *booking;
@@ -140,6 +143,16 @@ static void ask_names(struct agent_sampler *sampler, uint64_t now_ns)
         agent_lookup_name(sampler->conf.lookup, workloads, n, now_ns);
 }
 
+static void choose_splitter(struct agent_sampler *sampler)
+{
+    struct agent_recorder *recorder = sampler->conf.recorder;
+
+    sampler->splitter = recorder != NULL ? &agent_recorder_ops : sampler->conf.method;
+    sampler->splitter_self = recorder != NULL ? recorder : sampler->method;
+    if (recorder != NULL)
+        agent_recorder_stand_before(recorder, sampler->conf.method, sampler->method);
+}
+
 int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sampler **ret)
 {
     kw_cleanup(agent_sampler_free) struct agent_sampler *sampler = calloc(1, sizeof(*sampler));
@@ -155,6 +168,7 @@ int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sample
     agent_idle_prior_node(&sampler->conf.prior, &idle_mw, &full_mw);
     agent_curve_init(&sampler->curve, idle_mw, full_mw);
     int rc = conf->method->open(AGENT_WORKLOADS_MAX + 1, &sampler->method);
+    choose_splitter(sampler);
     if (rc == 0)
         rc = agent_ledger_new(conf->topology->n_packages, &sampler->ledger);
     if (rc == 0)
@@ -236,7 +250,7 @@ static uint64_t split_all(struct agent_sampler *sampler, bool usage_known, uint6
         sampler->ever[slot] = true;
         sampler->package_ids[slot / 2] = window->package_id;
         sampler->idle_mw[slot] =
-            agent_ledger_split(sampler->ledger, sampler->conf.method, sampler->method, &energy,
+            agent_ledger_split(sampler->ledger, sampler->splitter, sampler->splitter_self, &energy,
                                &sampler->idle_sigma_mw[slot]);
         period->measured_uj += window->delta_uj;
         idle_uj = agent_ledger_total(sampler->ledger, slot)->idle_uj - idle_uj;
@@ -367,7 +381,7 @@ static void forget_workload(void *user, uint64_t number)
 {
     struct agent_sampler *sampler = user;
 
-    sampler->conf.method->forget(sampler->method, number);
+    sampler->splitter->forget(sampler->splitter_self, number);
 }
 
 /** Whether time of cgroups that did not fit into the table came in since the last look. */
@@ -456,6 +470,9 @@ void agent_sampler_window(struct agent_sampler *sampler, uint64_t window_ns,
     if (agent_booking_multiplexed(sampler->booking))
         window.quality |= KW_QUALITY_BIT(KW_QUALITY_MULTIPLEXED);
     uint64_t measured_uj = split_all(sampler, window.usage_known && slept_ns == 0, slept_ns);
+    if (conf->recorder != NULL)
+        agent_recorder_window(conf->recorder, sampler->ledger, sampler->last_ns,
+                              window.interval_ns);
     agent_ledger_end(sampler->ledger, sampler->last_ns, window.interval_ns, forget_workload,
                      sampler);
     agent_self_cost_add(&sampler->self, agent_ledger_active_uj(sampler->ledger), window.busy_ns);

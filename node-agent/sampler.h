@@ -12,6 +12,7 @@
 #include "node-agent/node_snapshot.h"
 #include "node-agent/pod_source.h"
 #include "node-agent/process_watch.h"
+#include "node-agent/recorder.h"
 
 /*
  * Windows and samples of the node: a window flushes the accounting and reads the meter back to
@@ -32,7 +33,8 @@ struct agent_sampler_conf {
     struct agent_process_watch *processes; /**< NULL: they are not looked at */
     struct agent_metering *metering;
     const struct agent_attribution_ops *method;
-    struct agent_idle_prior prior; /**< its topology is the one above */
+    struct agent_recorder *recorder; /**< NULL: nothing is recorded */
+    struct agent_idle_prior prior;   /**< its topology is the one above */
     enum agent_idle_policy idle_policy;
     const char *node; /**< borrowed for the life of the sampler, as is boot_id */
     const char *boot_id;
