@@ -11,7 +11,7 @@
 #include "api/top_owner.h"
 
 /** Longest text around a node name: the braces included. */
-#define KEY_AROUND "kwatt:v1:advice:{}"
+#define KEY_AROUND "kwatt:v1:attribution:{}"
 _Static_assert(sizeof(KEY_AROUND) + KW_NODE_NAME_MAX <= KW_KEY_MAX, "KW_KEY_MAX is too small");
 
 _Static_assert(sizeof(KW_KEY_PREFIX "profile://") + KW_NAMESPACE_MAX + KW_TOP_KIND_MAX +
@@ -69,4 +69,9 @@ unsigned kw_feed_shard(const char *node)
 void kw_key_feed(char out[KW_KEY_MAX], unsigned shard)
 {
     (void)snprintf(out, KW_KEY_MAX, KW_KEY_PREFIX "feed:%u", shard);
+}
+
+int kw_key_attribution(char out[KW_KEY_MAX], const char *node)
+{
+    return key_of(out, "attribution", node);
 }

@@ -65,6 +65,10 @@ unsigned kw_feed_shard(const char *node);
 /** "kwatt:v1:feed:K". @param shard below KW_FEED_SHARDS. */
 void kw_key_feed(char out[KW_KEY_MAX], unsigned shard);
 
+/** "kwatt:v1:attribution:{NODE}": string: what the node's agent has learnt, for itself after a
+ * restart; bytes of its own, which nobody else reads. @return as kw_key_node. */
+int kw_key_attribution(char out[KW_KEY_MAX], const char *node);
+
 /** Default ports. */
 #define KW_PORT_EXTENDER    9890
 #define KW_PORT_AGENT       9891

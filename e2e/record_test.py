@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Recordings end to end: what a live agent gave each workload, its recording gives again, to the microjoule."""
+import contextlib
 import json
 import os
 import pathlib
@@ -41,19 +42,17 @@ def same_energies(method: str) -> None:
         agent = rig.Agent(folder, "--sysfs", str(folder / "sys"), "--interval", "1s", "--meter", "powercap", "--idle-watts", "20",
                           "--attribution", method, "--record", str(path), "--redis", f"unix://{redis.socket}")
         with redis, agent:
-            burners = [burn(one, 0.7), burn(two, 0.3)]
-            with rig.Drawing(meter, 20, 30, (one, two)) as drawing, rig.Cgroup("late") as late:
-                wait_for("windows", lambda: lines_of(path) > 20)
-                burners.append(burn(late, 0.5))
-                time.sleep(2)
-                burners.pop().kill()
-                late.remove()
-                late.folder.mkdir()    # what its own end removes again
-                time.sleep(2)
+            with contextlib.ExitStack() as burners, rig.Drawing(meter, 20, 30, (one, two)) as drawing:
+                for group, share in ((one, 0.7), (two, 0.3)):
+                    process = burners.enter_context(burn(group, share))
+                    burners.callback(process.kill)
+                wait_for("windows", lambda: lines_of(path) > 6)
+                with rig.Cgroup("late") as late, burn(late, 0.5) as process:
+                    seen = lines_of(path)
+                    wait_for("windows with a third workload", lambda: lines_of(path) > seen + 3)
+                    process.kill()
+                wait_for("windows without it", lambda: lines_of(path) > seen + 6)
                 drawing.stop()
-            for process in burners:
-                process.kill()
-                process.wait()
             check(agent.terminate() == 0, "the agent did not end well")
             check("recording closed" in agent.log.read_text(), "the end of the recording is not in the log")
             key = "{" + rig.NAME + "}"

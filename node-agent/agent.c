@@ -29,6 +29,7 @@
 #include "node-agent/accounting_choice.h"
 #include "node-agent/cgroup_procs.h"
 #include "node-agent/exporter.h"
+#include "node-agent/meter_choice.h"
 #include "node-agent/model_file.h"
 #include "node-agent/node_about.h"
 #include "node-agent/pace.h"
@@ -74,6 +75,7 @@ struct agent {
     uint64_t idle_cpu_ns;    /* this thread's when it last had nothing to do */
     size_t workloads;        /* in the last sample */
     struct kw_snapshot *snapshots;
+    struct agent_memory *memory; /* NULL: without Redis */
     struct agent_publisher *publisher;
     struct agent_exporter *exporter;
     uint64_t published_ns;
@@ -89,6 +91,7 @@ static void take_window(struct agent *agent)
 {
     struct agent_sample_notes notes = {0};
 
+    agent_memory_recall(agent->memory, agent->sampler, kw_now_ns());
     agent_sampler_window(agent->sampler, window_ns(agent), &notes);
     uint64_t now_cpu_ns = agent_thread_cpu_ns();
     agent->window_cpu_ns += now_cpu_ns - agent->idle_cpu_ns;
@@ -132,26 +135,10 @@ static int show(struct agent *agent, bool last)
     agent->published_ns = now_ns;
     agent->workloads = snapshot->n_rows;
     kw_snapshot_publish(agent->snapshots, snapshot);
+    agent_memory_keep(agent->memory, agent->sampler, now_ns, last);
     if (agent->publisher != NULL)
         agent_publisher_wake(agent->publisher);
     return 0;
-}
-
-/** --once: prints what is published. @return exit code. */
-static int print_view(struct agent *agent)
-{
-    kw_cleanup_free char *json = NULL;
-    size_t slot = 0, len = 0;
-    const struct agent_snapshot *snapshot = kw_snapshot_acquire(agent->snapshots, &slot);
-    int rc = snapshot != NULL ? agent_view_encode(snapshot, &agent->info, &json, &len) : -ENODATA;
-
-    kw_snapshot_release(agent->snapshots, slot);
-    if (rc == 0 && (fwrite(json, 1, len, agent->out) != len || fputc('\n', agent->out) == EOF ||
-                    fflush(agent->out) != 0))
-        rc = -EIO;
-    if (rc < 0)
-        kw_log_error(agent->log, "the sample cannot be printed", kw_errno(rc));
-    return rc == 0 ? 0 : 1;
 }
 
 static void on_timer(void *user, uint64_t expirations)
@@ -169,8 +156,12 @@ static void on_timer(void *user, uint64_t expirations)
     agent->windows_due = 0;
     agent->windows_taken = 0;
     agent->idle_cpu_ns = agent_thread_cpu_ns();
-    if (agent->options->once)
-        kw_loop_stop(agent->loop, rc == 0 ? print_view(agent) : 1);
+    if (agent->options->once) {
+        rc = rc == 0 ? agent_view_print(agent->snapshots, &agent->info, agent->out) : rc;
+        if (rc < 0)
+            kw_log_error(agent->log, "the sample cannot be printed", kw_errno(rc));
+        kw_loop_stop(agent->loop, rc == 0 ? 0 : 1);
+    }
 }
 
 static void on_cgroups(void *user, uint32_t events)
@@ -205,28 +196,6 @@ static int read_model(struct agent *agent, struct kw_err *err)
                : agent_model_read(agent->options->model_file, counters, &agent->model, err);
 }
 
-static int open_meter(struct agent *agent, struct kw_err *err)
-{
-    const struct agent_options *options = agent->options;
-    struct agent_meter_conf conf = {
-        .topology = &agent->topology,
-        .sysfs_root = agent->roots.sysfs,
-        .idle_mw = (uint64_t)(options->idle_w * 1000),
-        .full_mw = (uint64_t)(options->full_w * 1000),
-        .model = agent->model,
-    };
-    int rc = agent_metering_new(options->meter == 0 ? NULL : agent_meter_choices[options->meter],
-                                &conf, &agent->metering, err);
-
-    if (rc == 0) {
-        struct kw_buf all = {0};
-        agent_metering_explain(agent->metering, &all);
-        kw_log_info(agent->log, "meters", kw_str("all", all.data));
-        kw_buf_free(&all);
-    }
-    return rc;
-}
-
 static void open_requests(struct agent *agent)
 {
     struct agent_requests_conf conf = {.sysfs_root = agent->roots.cgroup_sysfs,
@@ -258,7 +227,8 @@ static int open_sources(struct agent *agent, struct kw_err *err)
     if (rc == 0)
         rc = read_model(agent, err);
     if (rc == 0)
-        rc = open_meter(agent, err);
+        rc = agent_meter_choose(agent->options, &agent->topology, agent->roots.sysfs, agent->model,
+                                agent->log, &agent->metering, err);
     if (rc < 0)
         return rc;
     if (agent_cgroups_new(&cgroups, &agent->cgroups, &cause) < 0)
@@ -377,6 +347,11 @@ static int start_readers(struct agent *agent, struct kw_err *err)
             .snapshots = agent->snapshots,
             .log = agent->log,
         };
+        if (agent_attribution_choose(options->attribution,
+                                     agent_metering_ops(agent->metering)->estimated)
+                ->archive != NULL)
+            (void)agent_memory_new(agent->info.node, agent->log, &agent->memory);
+        conf.memory = agent->memory;
         rc = agent_publisher_start(&conf, &agent->publisher, err);
     }
     if (rc == 0 && options->listen[0] != '\0') {
@@ -451,10 +426,8 @@ int agent_new(const struct agent_options *options, FILE *out, struct agent **ret
     if (agent->log == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
     /* before other files are opened: standard output may be closed */
-    int rc = options->record == NULL
-                 ? 0
-                 : agent_recorder_open(options->record, options->record_limit_bytes,
-                                       &agent->recorder, err);
+    int rc =
+        agent_recorder_open(options->record, options->record_limit_bytes, &agent->recorder, err);
     if (rc < 0)
         return rc;
     rc = agent_roots_find(options, &agent->roots);
@@ -506,6 +479,7 @@ void agent_free(struct agent **agent)
         return;
     agent_exporter_stop(&owned->exporter);
     agent_publisher_stop(&owned->publisher);
+    agent_memory_free(&owned->memory);
     if (owned->snapshots != NULL)
         kw_snapshot_free(&owned->snapshots);
     agent_sampler_free(&owned->sampler);

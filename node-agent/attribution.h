@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct agent_archive;
+
 /*
  * How the energy of one domain in one window is split. Methods stand behind one table of functions
  * and are told apart by name in every sample. Pure: no clock, no log, no file.
@@ -65,6 +67,13 @@ struct agent_attribution_ops {
     void (*split)(void *self, const struct agent_window *window, struct agent_split *ret);
     /** A workload ended. */
     void (*forget)(void *self, uint64_t workload);
+    /** Saves all that was learnt, or loads it into a state just opened (node-agent/archive.h).
+     * NULL: nothing is learnt that would last. */
+    void (*archive)(void *self, struct agent_archive *archive);
+    /** What is believed of a workload on a domain: energy per unit of work, of what is expected of
+     * it from its features, and its standard deviation. @return false: nothing. NULL: never
+     * anything. */
+    bool (*tell)(void *self, unsigned domain, uint64_t workload, double *ret, double *ret_sigma);
     void (*close)(void **self);
 };
 

@@ -36,6 +36,7 @@
 #include "node-agent/attribution.h"
 #include "node-agent/kalman_domain.h"
 #include "node-agent/kalman_model.h"
+#include "node-agent/kalman_state.h"
 #include "node-agent/topology.h"
 
 #define DOMAINS_MAX (2 * AGENT_PACKAGES_MAX)
@@ -360,10 +361,28 @@ static void kalman_split(void *self, const struct agent_window *window, struct a
     }
 }
 
+static void kalman_archive(void *self, struct agent_archive *archive)
+{
+    struct kalman *kalman = self;
+
+    agent_kalman_domains_archive(kalman->domains, DOMAINS_MAX, archive);
+}
+
+static bool kalman_tell(void *self, unsigned domain, uint64_t workload, double *ret,
+                        double *ret_sigma)
+{
+    struct kalman *kalman = self;
+
+    return domain < DOMAINS_MAX &&
+           agent_kalman_domain_tell(&kalman->domains[domain], workload, ret, ret_sigma);
+}
+
 const struct agent_attribution_ops agent_attribution_kalman = {
     .name = "kalman",
     .open = kalman_open,
     .split = kalman_split,
     .forget = kalman_forget,
+    .archive = kalman_archive,
+    .tell = kalman_tell,
     .close = kalman_close,
 };

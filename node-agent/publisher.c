@@ -26,6 +26,7 @@
 struct agent_publisher {
     const struct kw_node_info *info;
     struct kw_snapshot *snapshots;
+    struct agent_memory *memory;
     struct kw_log *log;
     struct kw_redis *redis;
     struct agent_batch_keys keys;
@@ -160,6 +161,8 @@ static void *run(void *user)
     struct agent_publisher *publisher = user;
     bool stopping = false;
 
+    if (publisher->memory != NULL)
+        agent_memory_fetch(publisher->memory, publisher->redis);
     while (!stopping) {
         (void)pthread_mutex_lock(&publisher->lock);
         while (!publisher->pending && !publisher->stopping)
@@ -168,8 +171,13 @@ static void *run(void *user)
         stopping = publisher->stopping;
         publisher->pending = false;
         (void)pthread_mutex_unlock(&publisher->lock);
-        if (pending)
-            publish(publisher);
+        if (!pending)
+            continue;
+        publish(publisher);
+        if (!publisher->reachable || publisher->memory == NULL)
+            continue;
+        agent_memory_fetch(publisher->memory, publisher->redis);
+        agent_memory_write(publisher->memory, publisher->redis);
     }
     return NULL;
 }
@@ -183,6 +191,7 @@ int agent_publisher_start(const struct agent_publisher_conf *conf, struct agent_
         return kw_err_set(err, -ENOMEM, "redis: out of memory");
     publisher->info = conf->info;
     publisher->snapshots = conf->snapshots;
+    publisher->memory = conf->memory;
     publisher->log = conf->log;
     publisher->reconcile = true;
     (void)pthread_mutex_init(&publisher->lock, NULL);

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/redis.h"
 #include "common/snapshot.h"
+#include "node-agent/memory.h"
 
 /*
  * Writes what the agent knows to Redis, one pipelined batch per sample, on a thread of its own: a
@@ -20,6 +21,7 @@ struct agent_publisher_conf {
     struct kw_redis_conf redis;
     const struct kw_node_info *info; /**< borrowed; its node name is the keys' */
     struct kw_snapshot *snapshots;   /**< of struct agent_snapshot; borrowed */
+    struct agent_memory *memory;     /**< borrowed; NULL: nothing is kept over restarts */
     struct kw_log *log;
 };
 

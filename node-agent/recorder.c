@@ -63,6 +63,8 @@ static int open_path(const char *path)
 int agent_recorder_open(const char *path, uint64_t limit_bytes, struct agent_recorder **ret,
                         struct kw_err *err)
 {
+    if (path == NULL)
+        return 0;
     kw_cleanup(agent_recorder_close) struct agent_recorder *recorder = calloc(1, sizeof(*recorder));
     struct stat status;
 

@@ -22,7 +22,8 @@ struct agent_recorder;
 /**
  * Opens the file, while there still are the privileges to. Only its owner may read it: power of
  * tenths of a second tells what programs do.
- * @param path "-": standard output. A file that holds something is left alone.
+ * @param path NULL: nothing is opened; "-": standard output. A file that holds something is left
+ * alone.
  * @param limit_bytes the recording ends with the last window that fits.
  * @return 0; -EEXIST; -ENXIO a pipe that nobody reads; -errno.
  */

@@ -23,7 +23,7 @@ void agent_recording_about(const struct agent_options *options, const struct kw_
     (void)snprintf(ret->meter, sizeof(ret->meter), "%s", meter->name);
     (void)snprintf(ret->accounting, sizeof(ret->accounting), "%s", accounting->name);
     (void)snprintf(ret->method, sizeof(ret->method), "%s",
-                   agent_attributions[options->attribution]->name);
+                   agent_attribution_choose(options->attribution, meter->estimated)->name);
     if (features != NULL && features[AGENT_FEATURE_SMT].on)
         ret->has |= AGENT_HAS_SMT;
     if (features != NULL && features[AGENT_FEATURE_COUNTERS].on)

@@ -18,8 +18,6 @@
  *
  * Epoch: the wall clock at the start, in ms; energies count from there.
  */
-#include "node-agent/sampler.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,6 +30,7 @@
 #include "node-agent/curve.h"
 #include "node-agent/naming.h"
 #include "node-agent/period.h"
+#include "node-agent/sampler_impl.h"
 #include "node-agent/self_cost.h"
 #include "node-agent/working_sets.h"
 
@@ -52,35 +51,6 @@
     (KW_QUALITY_BIT(KW_QUALITY_RESET) | KW_QUALITY_BIT(KW_QUALITY_GAP) |    \
      KW_QUALITY_BIT(KW_QUALITY_STALE) | KW_QUALITY_BIT(KW_QUALITY_FROZEN) | \
      KW_QUALITY_BIT(KW_QUALITY_IMPLAUSIBLE))
-
-struct agent_sampler {
-    struct agent_sampler_conf conf;
-    void *method;
-    /* whom energy is split by: the method, or a recorder before it */
-    const struct agent_attribution_ops *splitter;
-    void *splitter_self;
-    struct agent_idle_shares idle;
-    struct agent_ledger *ledger;
-    struct agent_booking *booking;
-    struct agent_snapshot_pool *pool;
-    struct agent_curve curve;
-    struct agent_usage usage;
-    struct agent_metering_window metered;
-    uint64_t epoch, seq;
-    uint64_t last_ns;       /* monotonic, end of the last window */
-    uint64_t last_ahead_ns; /* boot clock - monotonic clock then */
-    struct agent_self_cost self;
-    double node_mw; /* EWMA */
-    uint64_t watched_ns;
-    struct agent_period period; /* since the sample shown last */
-    uint64_t window_ns;         /* nominal length of the windows now */
-    bool ever[AGENT_SLOTS_MAX]; /* slot was metered in this epoch */
-    uint32_t package_ids[AGENT_PACKAGES_MAX];
-    uint64_t idle_mw[AGENT_SLOTS_MAX], idle_sigma_mw[AGENT_SLOTS_MAX];
-    uint64_t used_mcpu;
-    uint64_t overflow_ns; /* of the overflow key's row */
-    size_t memory_cursor;
-};
 
 static uint64_t boot_ahead_ns(void)
 {
@@ -133,17 +103,7 @@ static int take_baseline(struct agent_sampler *sampler)
                               sampler->last_ns, kw_now_unix_ms());
 }
 
-/** Of workloads that are no pods. */
-static void ask_names(struct agent_sampler *sampler, uint64_t now_ns)
-{
-    struct agent_workload *const *workloads = NULL;
-    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
-
-    if (sampler->conf.lookup != NULL)
-        agent_lookup_name(sampler->conf.lookup, workloads, n, now_ns);
-}
-
-static void choose_splitter(struct agent_sampler *sampler)
+void agent_sampler_choose_splitter(struct agent_sampler *sampler)
 {
     struct agent_recorder *recorder = sampler->conf.recorder;
 
@@ -168,7 +128,7 @@ int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sample
     agent_idle_prior_node(&sampler->conf.prior, &idle_mw, &full_mw);
     agent_curve_init(&sampler->curve, idle_mw, full_mw);
     int rc = conf->method->open(AGENT_WORKLOADS_MAX + 1, &sampler->method);
-    choose_splitter(sampler);
+    agent_sampler_choose_splitter(sampler);
     if (rc == 0)
         rc = agent_ledger_new(conf->topology->n_packages, &sampler->ledger);
     if (rc == 0)
@@ -188,7 +148,7 @@ int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sample
         rc = take_baseline(sampler);
     if (rc < 0)
         return rc;
-    ask_names(sampler, sampler->last_ns); /* so that the first sample has them */
+    agent_sampler_ask_names(sampler, sampler->last_ns); /* so that the first sample has them */
     *ret = KW_TAKE_PTR(sampler);
     return 0;
 }
@@ -286,95 +246,6 @@ static void learn(struct agent_sampler *sampler, uint64_t measured_uj,
     uint64_t permille = used_mcpu * 1000 / capacity_mcpu;
     agent_curve_observe(&sampler->curve, permille > 1000 ? 1000 : (uint32_t)permille,
                         agent_period_mw(measured_uj, interval_ns), interval_ns);
-}
-
-static void fill_packages(const struct agent_sampler *sampler, struct agent_snapshot *snapshot,
-                          struct kw_sample *sample)
-{
-    for (unsigned p = 0; p < KW_PACKAGES_MAX; p++) {
-        unsigned cpu = agent_slot(p, AGENT_DOMAIN_CPU), dram = agent_slot(p, AGENT_DOMAIN_DRAM);
-        if (!sampler->ever[cpu] && !sampler->ever[dram])
-            continue;
-        sample->packages[sample->n_packages++] = (struct kw_package_sample){
-            .package = sampler->package_ids[p],
-            .cpu = *agent_ledger_total(sampler->ledger, cpu),
-            .has_dram = sampler->ever[dram],
-            .dram = *agent_ledger_total(sampler->ledger, dram),
-        };
-        for (unsigned slot = cpu; slot <= dram; slot++) {
-            const struct agent_slot_window *window = &sampler->metered.slots[slot];
-            const struct agent_period_slot *period = &sampler->period.slots[slot];
-            snapshot->slots[slot].present = sampler->ever[slot];
-            snapshot->slot_mw[slot] = agent_period_mw(period->measured_uj, period->interval_ns);
-            snapshot->slot_idle_mw[slot] = agent_period_mw(period->idle_uj, period->interval_ns);
-            sample->idle_mw += sampler->idle_mw[slot];
-            if (window->metered)
-                (void)snprintf(snapshot->slots[slot].path, sizeof(snapshot->slots[slot].path), "%s",
-                               window->domain->path);
-        }
-    }
-}
-
-static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *snapshot)
-{
-    const struct agent_sampler_conf *conf = &sampler->conf;
-    const struct agent_metering_window *metered = &sampler->metered;
-    struct kw_sample *sample = &snapshot->sample;
-    uint64_t now_ns = sampler->last_ns;
-    double variance = 0;
-
-    memset(sample, 0, sizeof(*sample));
-    memset(snapshot->slot_mw, 0, sizeof(snapshot->slot_mw));
-    memset(snapshot->slot_idle_mw, 0, sizeof(snapshot->slot_idle_mw));
-    (void)snprintf(sample->node, sizeof(sample->node), "%s", conf->node);
-    (void)snprintf(sample->boot_id, sizeof(sample->boot_id), "%s", conf->boot_id);
-    sample->epoch = sampler->epoch;
-    sample->seq = ++sampler->seq;
-    sample->t_unix_ms = kw_now_unix_ms();
-    sample->interval_ns = sampler->period.interval_ns;
-    fill_packages(sampler, snapshot, sample);
-    for (unsigned slot = 0; slot < AGENT_SLOTS_MAX; slot++)
-        variance += (double)sampler->idle_sigma_mw[slot] * (double)sampler->idle_sigma_mw[slot];
-    sample->idle_sigma_mw = (uint64_t)llround(sqrt(variance));
-    if (metered->has_platform) {
-        sample->platform.present = true;
-        sample->platform.mw = metered->platform_mw;
-        sample->platform.age_ms =
-            now_ns > metered->platform_t_ns ? (now_ns - metered->platform_t_ns) / KW_NS_PER_MS : 0;
-        (void)snprintf(sample->platform.source, sizeof(sample->platform.source), "%s",
-                       metered->platform_source);
-    }
-    sample->watts_mw = (uint64_t)llround(sampler->node_mw);
-    sampler->used_mcpu = agent_period_used_mcpu(&sampler->period, sampler->used_mcpu);
-    sample->used_mcpu = sampler->used_mcpu;
-    sample->allocatable_mcpu = (uint64_t)conf->topology->n_online * 1000;
-    sample->quality = sampler->period.quality;
-    sample->quality_epoch = sampler->period.quality_epoch;
-    (void)snprintf(sample->meter, sizeof(sample->meter), "%s",
-                   agent_metering_ops(conf->metering)->name);
-    (void)snprintf(sample->method, sizeof(sample->method), "%s", conf->method->name);
-    (void)snprintf(sample->accounting, sizeof(sample->accounting), "%s", conf->accounting->name);
-    (void)snprintf(sample->idle_policy, sizeof(sample->idle_policy), "%s",
-                   agent_idle_policy_names[conf->idle_policy]);
-    sample->idle_unshared_uj = sampler->idle.unshared_uj;
-    sample->self_cpu_ns = agent_self_cpu_ns() - sampler->self.base_ns;
-    sample->self_uj = sampler->self.uj;
-    agent_system_parts_show(agent_ledger_system(sampler->ledger), conf->accounting->merges_kernel,
-                            &sample->system);
-    sample->self_rss_bytes = agent_self_rss_bytes();
-}
-
-static void name_workloads(struct agent_sampler *sampler, uint64_t now_ns)
-{
-    struct agent_pod_source *pods = sampler->conf.pods;
-    struct agent_workload *const *workloads = NULL;
-    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
-
-    ask_names(sampler, now_ns);
-    if (pods == NULL)
-        return;
-    struct agent_pod_directory *directory = agent_pod_source_acquire(pods);
-    agent_pod_source_release(pods, agent_naming_pods(directory, workloads, n, now_ns));
 }
 
 static void forget_workload(void *user, uint64_t number)
@@ -479,36 +350,4 @@ void agent_sampler_window(struct agent_sampler *sampler, uint64_t window_ns,
     agent_period_add(&sampler->period, &window);
     learn(sampler, measured_uj, &window);
     *ret_notes = notes;
-}
-
-int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **ret)
-{
-    const struct agent_sampler_conf *conf = &sampler->conf;
-    struct agent_snapshot *snapshot = NULL;
-
-    if (conf->cgroups != NULL)
-        agent_working_sets_read(sampler->ledger, conf->cgroups, &sampler->memory_cursor,
-                                sampler->last_ns, sampler->period.interval_ns);
-    name_workloads(sampler, sampler->last_ns);
-    agent_period_flag(&sampler->period, agent_booking_serve(sampler->booking));
-    int rc = agent_snapshot_take(sampler->pool, &snapshot);
-    if (rc < 0)
-        return rc;
-    rc = agent_snapshot_fill(snapshot, sampler->ledger);
-    if (rc < 0) {
-        agent_snapshot_recycle(snapshot);
-        return rc;
-    }
-    fill_sample(sampler, snapshot);
-    if (conf->processes != NULL && conf->cgroups != NULL)
-        agent_process_watch_show(conf->processes, conf->cgroups, sampler->booking, sampler->ledger,
-                                 kw_now_boot_ns(), snapshot);
-    snapshot->counts_requests = conf->requests != NULL;
-    memcpy(snapshot->quality_windows, sampler->period.quality_windows,
-           sizeof(snapshot->quality_windows));
-    agent_curve_get(&sampler->curve, (uint64_t)conf->topology->n_online * 1000,
-                    agent_metering_ops(conf->metering)->estimated, &snapshot->curve);
-    agent_period_next(&sampler->period);
-    *ret = snapshot;
-    return 0;
 }

@@ -65,6 +65,14 @@ struct agent_sample_notes {
 void agent_sampler_window(struct agent_sampler *sampler, uint64_t window_ns,
                           struct agent_sample_notes *ret_notes);
 
+/** Appends what the method has learnt. @return as agent_learnt_save. */
+int agent_sampler_remember(struct agent_sampler *sampler, struct kw_buf *out);
+
+/** Goes on from what was learnt before, instead of what was learnt since the start; not beside a
+ * recorder, whose file would not hold it. @return as agent_learnt_load; -ENOTSUP. */
+int agent_sampler_recall(struct agent_sampler *sampler, const void *bytes, size_t len,
+                         int64_t *ret_age_ms, struct kw_err *err);
+
 /**
  * Makes a snapshot of all windows so far, those since the last one as its own. Allocates only where
  * workloads or readers' snapshots became more.

@@ -99,3 +99,17 @@ int agent_view_encode(const struct agent_snapshot *snapshot, const struct kw_nod
     };
     return kw_node_view_encode(&view, ret, ret_len);
 }
+
+int agent_view_print(struct kw_snapshot *snapshots, const struct kw_node_info *info, FILE *out)
+{
+    kw_cleanup_free char *json = NULL;
+    size_t slot = 0, len = 0;
+    const struct agent_snapshot *snapshot = kw_snapshot_acquire(snapshots, &slot);
+    int rc = snapshot != NULL ? agent_view_encode(snapshot, info, &json, &len) : -ENODATA;
+
+    kw_snapshot_release(snapshots, slot);
+    if (rc == 0 &&
+        (fwrite(json, 1, len, out) != len || fputc('\n', out) == EOF || fflush(out) != 0))
+        rc = -EIO;
+    return rc;
+}

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "api/node_view.h"
+#include "common/snapshot.h"
 #include "node-agent/node_snapshot.h"
 
 /** From a snapshot to the documents that leave the agent. Pure; texts are borrowed from the
@@ -21,3 +23,7 @@ void agent_view_record(const struct agent_snapshot *snapshot, const struct agent
  * -ENOMEM, -EINVAL. */
 int agent_view_encode(const struct agent_snapshot *snapshot, const struct kw_node_info *info,
                       char **ret, size_t *ret_len);
+
+/** Prints what is published as one line. @return 0; -ENODATA nothing is; -EIO; as
+ * agent_view_encode. */
+int agent_view_print(struct kw_snapshot *snapshots, const struct kw_node_info *info, FILE *out);

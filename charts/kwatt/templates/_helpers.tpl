@@ -332,7 +332,7 @@ tlsConfig:
 
 {{/* What each user of the chart's Redis may do; `default` is off. Without passwords: a change of it is a new pod. */}}
 {{- define "kwatt.redisRules" -}}
-agent: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:pods:* ~kwatt:v1:feed:* -@all +ping +select +zadd +zremrangebyscore +hset +hdel +hkeys +expire +xadd"
+agent: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:pods:* ~kwatt:v1:feed:* ~kwatt:v1:attribution:* -@all +ping +select +zadd +zremrangebyscore +hset +hdel +hkeys +expire +xadd +get +set"
 extender: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:feed:* ~kwatt:v1:profiles ~kwatt:v1:profile:* -@all +ping +select +zrevrange +zcard +hmget +xrange +xrevrange"
 recommender: "%R~kwatt:v1:nodes %R~kwatt:v1:pods:* ~kwatt:v1:profiles ~kwatt:v1:profile:* -@all +ping +select +zrange +hlen +hkeys +hmget +hgetall +hset +expire +zadd +zremrangebyscore"
 reader: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:pods:* ~kwatt:v1:advice:* -@all +ping +select +zrange +hmget +hvals"

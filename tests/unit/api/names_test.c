@@ -16,6 +16,8 @@ static void test_keys_share_a_slot(void **state)
     assert_string_equal(key, "kwatt:v1:node:{node-1.rack}");
     assert_true(kw_key_pods(key, "n") > 0);
     assert_string_equal(key, "kwatt:v1:pods:{n}");
+    assert_true(kw_key_attribution(key, "n") > 0);
+    assert_string_equal(key, "kwatt:v1:attribution:{n}");
     assert_true(kw_key_advice(key, "n") > 0);
     assert_string_equal(key, "kwatt:v1:advice:{n}");
 }

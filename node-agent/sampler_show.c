@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "node-agent/naming.h"
+#include "node-agent/sampler_impl.h"
+#include "node-agent/working_sets.h"
+
+static void fill_packages(const struct agent_sampler *sampler, struct agent_snapshot *snapshot,
+                          struct kw_sample *sample)
+{
+    for (unsigned p = 0; p < KW_PACKAGES_MAX; p++) {
+        unsigned cpu = agent_slot(p, AGENT_DOMAIN_CPU), dram = agent_slot(p, AGENT_DOMAIN_DRAM);
+        if (!sampler->ever[cpu] && !sampler->ever[dram])
+            continue;
+        sample->packages[sample->n_packages++] = (struct kw_package_sample){
+            .package = sampler->package_ids[p],
+            .cpu = *agent_ledger_total(sampler->ledger, cpu),
+            .has_dram = sampler->ever[dram],
+            .dram = *agent_ledger_total(sampler->ledger, dram),
+        };
+        for (unsigned slot = cpu; slot <= dram; slot++) {
+            const struct agent_slot_window *window = &sampler->metered.slots[slot];
+            const struct agent_period_slot *period = &sampler->period.slots[slot];
+            snapshot->slots[slot].present = sampler->ever[slot];
+            snapshot->slot_mw[slot] = agent_period_mw(period->measured_uj, period->interval_ns);
+            snapshot->slot_idle_mw[slot] = agent_period_mw(period->idle_uj, period->interval_ns);
+            sample->idle_mw += sampler->idle_mw[slot];
+            if (window->metered)
+                (void)snprintf(snapshot->slots[slot].path, sizeof(snapshot->slots[slot].path), "%s",
+                               window->domain->path);
+        }
+    }
+}
+
+static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *snapshot)
+{
+    const struct agent_sampler_conf *conf = &sampler->conf;
+    const struct agent_metering_window *metered = &sampler->metered;
+    struct kw_sample *sample = &snapshot->sample;
+    uint64_t now_ns = sampler->last_ns;
+    double variance = 0;
+
+    memset(sample, 0, sizeof(*sample));
+    memset(snapshot->slot_mw, 0, sizeof(snapshot->slot_mw));
+    memset(snapshot->slot_idle_mw, 0, sizeof(snapshot->slot_idle_mw));
+    (void)snprintf(sample->node, sizeof(sample->node), "%s", conf->node);
+    (void)snprintf(sample->boot_id, sizeof(sample->boot_id), "%s", conf->boot_id);
+    sample->epoch = sampler->epoch;
+    sample->seq = ++sampler->seq;
+    sample->t_unix_ms = kw_now_unix_ms();
+    sample->interval_ns = sampler->period.interval_ns;
+    fill_packages(sampler, snapshot, sample);
+    for (unsigned slot = 0; slot < AGENT_SLOTS_MAX; slot++)
+        variance += (double)sampler->idle_sigma_mw[slot] * (double)sampler->idle_sigma_mw[slot];
+    sample->idle_sigma_mw = (uint64_t)llround(sqrt(variance));
+    if (metered->has_platform) {
+        sample->platform.present = true;
+        sample->platform.mw = metered->platform_mw;
+        sample->platform.age_ms =
+            now_ns > metered->platform_t_ns ? (now_ns - metered->platform_t_ns) / KW_NS_PER_MS : 0;
+        (void)snprintf(sample->platform.source, sizeof(sample->platform.source), "%s",
+                       metered->platform_source);
+    }
+    sample->watts_mw = (uint64_t)llround(sampler->node_mw);
+    sampler->used_mcpu = agent_period_used_mcpu(&sampler->period, sampler->used_mcpu);
+    sample->used_mcpu = sampler->used_mcpu;
+    sample->allocatable_mcpu = (uint64_t)conf->topology->n_online * 1000;
+    sample->quality = sampler->period.quality;
+    sample->quality_epoch = sampler->period.quality_epoch;
+    (void)snprintf(sample->meter, sizeof(sample->meter), "%s",
+                   agent_metering_ops(conf->metering)->name);
+    (void)snprintf(sample->method, sizeof(sample->method), "%s", conf->method->name);
+    (void)snprintf(sample->accounting, sizeof(sample->accounting), "%s", conf->accounting->name);
+    (void)snprintf(sample->idle_policy, sizeof(sample->idle_policy), "%s",
+                   agent_idle_policy_names[conf->idle_policy]);
+    sample->idle_unshared_uj = sampler->idle.unshared_uj;
+    sample->self_cpu_ns = agent_self_cpu_ns() - sampler->self.base_ns;
+    sample->self_uj = sampler->self.uj;
+    agent_system_parts_show(agent_ledger_system(sampler->ledger), conf->accounting->merges_kernel,
+                            &sample->system);
+    sample->self_rss_bytes = agent_self_rss_bytes();
+}
+
+void agent_sampler_ask_names(struct agent_sampler *sampler, uint64_t now_ns)
+{
+    struct agent_workload *const *workloads = NULL;
+    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
+
+    if (sampler->conf.lookup != NULL)
+        agent_lookup_name(sampler->conf.lookup, workloads, n, now_ns);
+}
+
+static void name_workloads(struct agent_sampler *sampler, uint64_t now_ns)
+{
+    struct agent_pod_source *pods = sampler->conf.pods;
+    struct agent_workload *const *workloads = NULL;
+    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
+
+    agent_sampler_ask_names(sampler, now_ns);
+    if (pods == NULL)
+        return;
+    struct agent_pod_directory *directory = agent_pod_source_acquire(pods);
+    agent_pod_source_release(pods, agent_naming_pods(directory, workloads, n, now_ns));
+}
+
+int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **ret)
+{
+    const struct agent_sampler_conf *conf = &sampler->conf;
+    struct agent_snapshot *snapshot = NULL;
+
+    if (conf->cgroups != NULL)
+        agent_working_sets_read(sampler->ledger, conf->cgroups, &sampler->memory_cursor,
+                                sampler->last_ns, sampler->period.interval_ns);
+    name_workloads(sampler, sampler->last_ns);
+    agent_period_flag(&sampler->period, agent_booking_serve(sampler->booking));
+    int rc = agent_snapshot_take(sampler->pool, &snapshot);
+    if (rc < 0)
+        return rc;
+    rc = agent_snapshot_fill(snapshot, sampler->ledger);
+    if (rc < 0) {
+        agent_snapshot_recycle(snapshot);
+        return rc;
+    }
+    fill_sample(sampler, snapshot);
+    if (conf->processes != NULL && conf->cgroups != NULL)
+        agent_process_watch_show(conf->processes, conf->cgroups, sampler->booking, sampler->ledger,
+                                 kw_now_boot_ns(), snapshot);
+    snapshot->counts_requests = conf->requests != NULL;
+    memcpy(snapshot->quality_windows, sampler->period.quality_windows,
+           sizeof(snapshot->quality_windows));
+    agent_curve_get(&sampler->curve, (uint64_t)conf->topology->n_online * 1000,
+                    agent_metering_ops(conf->metering)->estimated, &snapshot->curve);
+    agent_period_next(&sampler->period);
+    *ret = snapshot;
+    return 0;
+}
