@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,13 +14,13 @@
  */
 struct agent_bpf_usage {
     int map_fd;
-    int spill_fd;                     /**< of cgroups that came while the other was full */
-    const volatile uint64_t *spilled; /**< entries that were ever made there */
-    unsigned n_cpus;                  /**< values of one entry: possible CPUs */
-    const uint8_t *package;           /**< n_cpus: place of a value -> dense package */
-    size_t value_bytes; /**< of one CPU: what the map holds of struct kw_sched_value */
-    uint64_t *keys;     /**< batch_cap */
-    uint8_t *values;    /**< batch_cap x n_cpus x value_bytes */
+    int spill_fd;                  /**< of cgroups that came while the other was full */
+    const volatile __u64 *spilled; /**< entries that were ever made there */
+    unsigned n_cpus;               /**< values of one entry: possible CPUs */
+    const uint8_t *package;        /**< n_cpus: place of a value -> dense package */
+    size_t value_bytes;            /**< of one CPU: what the map holds of struct kw_sched_value */
+    uint64_t *keys;                /**< batch_cap */
+    uint8_t *values;               /**< batch_cap x n_cpus x value_bytes */
     unsigned batch_cap;
     bool no_batch;         /**< this kernel reads one by one */
     uint64_t spilled_seen; /**< as of the last reading */
