@@ -423,8 +423,9 @@ void agent_recorder_close(struct agent_recorder **recorder)
     }
     kw_worker_destroy(&owned->worker);
     /* an agent that could not start leaves nothing in the way of the next one */
-    if (owned->running && owned->regular && owned->windows == 0)
-        (void)ftruncate(owned->fd, 0);
+    if (owned->running && owned->regular && owned->windows == 0 && ftruncate(owned->fd, 0) < 0)
+        kw_log_warn(owned->log, "recording without windows stays", kw_str("file", owned->path),
+                    kw_errno(errno));
     if (owned->fd >= 0)
         (void)close(owned->fd);
     agent_recording_parties_free(&owned->told);
