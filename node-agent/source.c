@@ -4,6 +4,11 @@
  * A zone that goes away and comes back (the last CPU of its package was taken offline, its module
  * was loaded again) goes on from where it was: the hardware counted meanwhile. Where it did not,
  * the counter's own rules say reset.
+ *
+ * Not so where another zone has stood in for it (a twin, or the same counter under another number):
+ * that one has counted what was drawn meanwhile, and the old value would count it again. Whoever
+ * comes makes those of its kind and package that are gone forgotten, and what was drawn between the
+ * two is a gap.
  */
 #include "node-agent/source.h"
 
@@ -23,10 +28,14 @@
 struct memory {
     char path[256];
     char name[64];
+    enum agent_domain_kind kind;
+    uint32_t package_id;
     struct agent_counter counter;
     uint32_t series;
     uint64_t moved_ns;
-    bool listed; /* now */
+    bool listed;   /* now */
+    bool came;     /* with the list of now */
+    bool stood_in; /* for another one, and was not read since */
 };
 
 struct agent_source {
@@ -48,22 +57,57 @@ const struct agent_meter_ops *agent_source_ops(const struct agent_source *source
     return source->ops;
 }
 
-/** The memory of a domain, made where there is none; there must be room. */
-static size_t remember(struct agent_source *source, const struct agent_domain *domain)
+/** The memory of a domain; source->n_memories where there is none. */
+static size_t recall(const struct agent_source *source, const struct agent_domain *domain)
 {
     size_t i = 0;
 
     while (i < source->n_memories && (strcmp(source->memories[i].path, domain->path) != 0 ||
                                       strcmp(source->memories[i].name, domain->name) != 0))
         i++;
+    return i;
+}
+
+/** Notes that a domain is listed; there must be room for a memory. */
+static void remember(struct agent_source *source, const struct agent_domain *domain)
+{
+    size_t i = recall(source, domain);
+    struct memory *memory = &source->memories[i];
+
     if (i == source->n_memories) {
-        struct memory *memory = &source->memories[source->n_memories++];
-        *memory = (struct memory){0};
+        source->n_memories++;
+        *memory =
+            (struct memory){.kind = domain->kind, .package_id = domain->package_id, .came = true};
         (void)snprintf(memory->path, sizeof(memory->path), "%s", domain->path);
         (void)snprintf(memory->name, sizeof(memory->name), "%s", domain->name);
     }
-    source->memories[i].listed = true;
-    return i;
+    memory->listed = true;
+}
+
+/** Whether one that came takes the place of one that is gone. */
+static bool replaces(const struct memory *came, const struct memory *gone)
+{
+    return came->came && !gone->listed && came->kind == gone->kind &&
+           came->package_id == gone->package_id;
+}
+
+static void forget_replaced(struct agent_source *source)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < source->n_memories; i++) {
+        bool replaced = false;
+        for (size_t k = 0; k < source->n_memories; k++) {
+            struct memory *came = &source->memories[k];
+            if (!replaces(came, &source->memories[i]))
+                continue;
+            replaced = true;
+            came->stood_in = came->stood_in || source->memories[i].counter.primed;
+        }
+        if (!replaced)
+            source->memories[kept++] = source->memories[i];
+    }
+    source->n_memories = kept;
 }
 
 /** Lays counters and readings beside the domains that the meter now has. @return 0 or -ENOMEM (then
@@ -84,10 +128,17 @@ static int take_domains(struct agent_source *source)
         source->memories = memories;
     if (readings == NULL || steps == NULL || memory_of == NULL || memories == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < source->n_memories; i++)
+    for (size_t i = 0; i < source->n_memories; i++) {
+        memories[i].came = !memories[i].listed;
         memories[i].listed = false;
+    }
+    for (size_t i = 0; i < n; i++)
+        remember(source, &domains[i]);
+    for (size_t i = 0; i < source->n_memories; i++)
+        memories[i].came = memories[i].came && memories[i].listed;
+    forget_replaced(source);
     for (size_t i = 0; i < n; i++) {
-        memory_of[i] = remember(source, &domains[i]);
+        memory_of[i] = recall(source, &domains[i]);
         steps[i].domain = &domains[i];
     }
     free(source->readings);
@@ -157,7 +208,9 @@ static void take_reading(struct agent_source *source, size_t i, uint64_t now_ns,
         memory->series = reading->series;
         agent_counter_take(&memory->counter, &limits, reading->counter_uj, reading->t_ns, slept_ns,
                            &step->step);
-        if (anew)
+        bool gap = anew || memory->stood_in;
+        memory->stood_in = false;
+        if (gap)
             step->step.quality |= KW_QUALITY_BIT(KW_QUALITY_GAP);
     }
     if (memory->counter.still_windows == 0)

@@ -157,6 +157,50 @@ static void test_zones_change_places(void **state)
     assert_int_equal(cpu_uj(0) + cpu_uj(1), 0); /* new baselines */
 }
 
+/** What a stand-in counted is not counted again when the zone that it stood in for comes back. */
+static void test_stand_ins(void **state)
+{
+    static const struct {
+        const char *vendor, *dir, *name, *other_dir, *other_name;
+    } cases[] = {
+        {"GenuineIntel", "intel-rapl:0", "package-0\n", "intel-rapl-mmio:0", "package-0\n"},
+        {"GenuineIntel", "intel-rapl:0", "package-0\n", "intel-rapl:a", "package-0\n"},
+        {"GenuineIntel", "intel-rapl:0", "package-0\n", "intel-rapl:0", "package-0-die-0\n"},
+        {"AuthenticAMD", "intel-rapl:0", "package-0-die-0\n", "intel-rapl:1", "package-0-die-1\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint64_t raw_uj = 1000, start_uj = raw_uj, counted_uj = 0, now_ns = 0;
+        char text[32], path[64];
+        kwt_meter_topology(&topology, 1, cases[i].vendor);
+        for (unsigned turn = 0; turn < 5; turn++) {
+            bool away = turn % 2 == 1;
+            const char *dir = away ? cases[i].other_dir : cases[i].dir;
+            (void)snprintf(text, sizeof(text), "%llu\n", (unsigned long long)raw_uj);
+            kwt_meter_zone(&tree, dir, away ? cases[i].other_name : cases[i].name, text, RANGE);
+            if (turn == 0)
+                assert_int_equal(agent_metering_new("powercap", &conf, &metering, NULL), 0);
+            (void)snprintf(path, sizeof(path), "class/powercap/%s/energy_uj", dir);
+            for (unsigned step = 0; step < 3; step++) {
+                now_ns += 61 * S;
+                (void)read_at(now_ns);
+                counted_uj += cpu_uj(0);
+                /* between the two zones nobody looked */
+                assert_int_equal((window.quality & KW_QUALITY_BIT(KW_QUALITY_GAP)) != 0,
+                                 turn > 0 && step == 0);
+                assert_int_equal(cpu_uj(0), step == 0 ? 0 : 500);
+                raw_uj += 500;
+                (void)snprintf(text, sizeof(text), "%llu\n", (unsigned long long)raw_uj);
+                kwt_tree_write(&tree, path, text);
+            }
+            kwt_tree_delete(&tree, "class/powercap");
+        }
+        assert_true(counted_uj <= raw_uj - start_uj);
+        agent_metering_free(&metering);
+    }
+}
+
 static void test_frozen(void **state)
 {
     (void)state;
@@ -349,6 +393,7 @@ int main(void)
         TEST(test_platform),
         TEST(test_zone_comes_and_goes),
         TEST(test_zones_change_places),
+        TEST(test_stand_ins),
         TEST(test_frozen),
         TEST(test_frozen_alone),
         TEST(test_model),
