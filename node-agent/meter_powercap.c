@@ -107,6 +107,7 @@ static int explain(const struct powercap *powercap, struct kw_err *err)
 {
     const struct agent_zones *zones = &powercap->zones;
     int error = zones->first_error;
+    bool empty = false; /* a package without a counter */
 
     if (zones->seen == 0)
         return kw_err_set(
@@ -119,6 +120,7 @@ static int explain(const struct powercap *powercap, struct kw_err *err)
         if (powercap->domains[i].kind != AGENT_DOMAIN_CPU)
             continue;
         int rc = read_counter(powercap->fds[i], &zones->items[i], &unused);
+        empty = empty || rc == -ENOENT;
         if (rc < 0)
             error = rc;
     }
@@ -126,6 +128,8 @@ static int explain(const struct powercap *powercap, struct kw_err *err)
         return kw_err_set(err, -EACCES,
                           "powercap: energy_uj may be read by root only; run as root or with "
                           "CAP_DAC_READ_SEARCH");
+    if (error == -ENOENT && empty)
+        return kw_err_set(err, -ENOENT, "powercap: the zones of packages have no energy_uj");
     if (error == -ENOENT)
         return kw_err_set(
             err, -ENOENT,

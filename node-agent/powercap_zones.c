@@ -10,6 +10,8 @@
  *   intel-rapl-mmio      mirrors the zone of the same name of intel-rapl: taken only where that is
  * missing arm-scmi, dtpm, ...  no energy counters of the CPU: not looked at
  *
+ * Of several views of one counter one that can be read comes before one that cannot.
+ *
  * Two zones that say they are the same (type, name, parent) are one counter seen twice.
  *
  * A machine's zones and its topology may disagree (a container that sees one socket's CPUs and both
@@ -161,6 +163,18 @@ bool agent_dies_mirror(const struct agent_topology *topology)
            strcmp(topology->cpu_vendor, "HygonGenuine") == 0;
 }
 
+/** Whether a zone's energy cannot be read. */
+static bool is_mute(int class_fd, const char *dir)
+{
+    char path[128];
+    uint64_t unused;
+
+    if (kw_path_join(path, sizeof(path), dir, "energy_uj") < 0)
+        return true;
+    kw_cleanup_close int fd = openat(class_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd < 0 || agent_domain_read_number(fd, &unused) < 0;
+}
+
 /** Fills a zone of the tree, chosen or not. @return 0; -errno of its name. */
 static int read_zone(int class_fd, const char *dir, bool mmio, struct agent_zone *ret)
 {
@@ -175,6 +189,7 @@ static int read_zone(int class_fd, const char *dir, bool mmio, struct agent_zone
     zone.domain.kind = parsed.kind;
     zone.domain.package_id = parsed.package;
     zone.die = parsed.die;
+    zone.mute = parsed.kind != AGENT_DOMAIN__MAX && is_mute(class_fd, dir);
     *ret = zone;
     return 0;
 }
@@ -222,6 +237,8 @@ static int compare_zones(const void *a, const void *b)
         return x->domain.package_id < y->domain.package_id ? -1 : 1;
     if (x->domain.kind != y->domain.kind)
         return x->domain.kind < y->domain.kind ? -1 : 1;
+    if (x->mute != y->mute)
+        return x->mute ? 1 : -1;
     if (x->mmio != y->mmio)
         return x->mmio ? 1 : -1;
     if (x->die != y->die)
@@ -244,7 +261,7 @@ size_t agent_zones_choose(struct agent_zone *zones, size_t n, bool dies_mirror)
                 continue;
             /* a whole package beside its dies would count them twice */
             twin = zones[k].mmio != zones[i].mmio || dies_mirror || zones[k].die == zones[i].die ||
-                   zones[k].die < 0;
+                   zones[k].die < 0 || zones[i].die < 0;
         }
         if (!twin)
             zones[kept++] = zones[i];

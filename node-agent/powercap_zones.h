@@ -23,6 +23,7 @@ struct agent_zone {
     char dir[64];               /**< "intel-rapl:0:2" */
     int die;                    /**< -1: the zone is a whole package */
     bool mmio;
+    bool mute;                     /**< its energy could not be read when it was listed */
     uint64_t scale_num, scale_den; /**< true energy = counter x num / den */
 };
 
@@ -60,7 +61,8 @@ void agent_zones_free(struct agent_zones *zones);
 
 /**
  * Which of the zones that were read are domains, each counter once. Pure.
- * @param zones `n` of them with name, dir, kind, die and mmio; sorted and cut to the chosen ones.
+ * @param zones `n` of them with name, dir, kind, die, mmio and mute; sorted and cut to the chosen
+ * ones.
  * @param dies_mirror the dies of a package show one counter (AMD), they do not add up (Intel).
  * @return how many were chosen.
  */

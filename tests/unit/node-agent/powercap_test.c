@@ -140,6 +140,34 @@ static void test_mmio_fills_gaps(void **state)
     assert_zone(0, "intel-rapl-mmio:0", AGENT_DOMAIN_CPU, 0);
 }
 
+/** Of two views of one counter the one that can be read is taken, and nothing is taken twice. */
+static void test_mute_twins(void **state)
+{
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "-1\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl:0:0", "dram\n", "10\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl-mmio:0", "package-0\n", "100\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl-mmio:0:0", "dram\n", "10\n", RANGE);
+    scan();
+    assert_int_equal(zones.n, 2);
+    assert_zone(0, "intel-rapl-mmio:0", AGENT_DOMAIN_CPU, 0);
+    assert_zone(1, "intel-rapl:0:0", AGENT_DOMAIN_DRAM, 0);
+    agent_zones_free(&zones);
+    /* a whole package that cannot be read stands beside none of its dies */
+    kwt_tree_delete(&tree, "class/powercap/intel-rapl-mmio:0");
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-0-die-0\n", "1\n", RANGE);
+    kwt_meter_zone(&tree, "intel-rapl:2", "package-0-die-1\n", "", RANGE);
+    scan();
+    assert_int_equal(zones.n, 3);
+    assert_zone(0, "intel-rapl:1", AGENT_DOMAIN_CPU, 0);
+    assert_zone(1, "intel-rapl:2", AGENT_DOMAIN_CPU, 0);
+    agent_zones_free(&zones);
+    /* where no view can be read the first one is kept, and says why */
+    kwt_tree_write(&tree, "class/powercap/intel-rapl:1/energy_uj", "");
+    scan();
+    assert_zone(0, "intel-rapl:0", AGENT_DOMAIN_CPU, 0);
+}
+
 /** F4: sixteen sockets; the zone numbers are hexadecimal and not in the order of the packages. */
 static void test_sixteen_sockets(void **state)
 {
@@ -374,21 +402,14 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_names),
-        TEST(test_directories),
-        TEST(test_laptop),
-        TEST(test_mmio_fills_gaps),
-        TEST(test_sixteen_sockets),
-        TEST(test_dies),
-        TEST(test_sapphire_rapids),
-        TEST(test_strangers),
-        TEST(test_more_packages_than_topology),
-        TEST(test_nothing_there),
-        TEST(test_dangling_links),
-        TEST(test_pipe),
-        TEST(test_long_root),
-        TEST(test_only_memory),
-        TEST(test_one_bad_zone),
+        TEST(test_names),         TEST(test_directories),
+        TEST(test_laptop),        TEST(test_mmio_fills_gaps),
+        TEST(test_mute_twins),    TEST(test_sixteen_sockets),
+        TEST(test_dies),          TEST(test_sapphire_rapids),
+        TEST(test_strangers),     TEST(test_more_packages_than_topology),
+        TEST(test_nothing_there), TEST(test_dangling_links),
+        TEST(test_pipe),          TEST(test_long_root),
+        TEST(test_only_memory),   TEST(test_one_bad_zone),
         TEST(test_replaced_file),
     };
 
