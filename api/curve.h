@@ -15,13 +15,15 @@
 struct kw_curve_knot {
     uint32_t load_permille; /**< 0..1000 of capacity, strictly ascending; first 0, last 1000 */
     uint32_t mw;            /**< never below the knot before */
-    uint32_t confidence_permille; /**< 0: prior only; 1000: seen often and lately */
+    uint32_t confidence_permille; /**< 0: nothing seen near it; 1000: seen often and lately */
 };
 
 struct kw_curve {
     uint64_t capacity_mcpu; /**< what 1000 permille means; > 0 */
-    bool estimated;         /**< the watts come from a model */
-    uint32_t n;             /**< 2..KW_CURVE_KNOTS */
+    bool by_core; /**< load and capacity are work: of two busy threads of a core each does less than
+                     one alone (api/README.md "work"); else time on threads */
+    bool estimated; /**< the watts come from a model */
+    uint32_t n;     /**< 2..KW_CURVE_KNOTS */
     struct kw_curve_knot knots[KW_CURVE_KNOTS];
 };
 

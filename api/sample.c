@@ -21,6 +21,11 @@ static void add_energy(struct kw_energy *total, const struct kw_energy *part)
     total->unattributed_uj = add_saturating(total->unattributed_uj, part->unattributed_uj);
 }
 
+uint64_t kw_sample_load_mcpu(const struct kw_sample *sample)
+{
+    return sample->has_work ? sample->work_mcpu : sample->used_mcpu;
+}
+
 struct kw_energy kw_sample_total(const struct kw_sample *sample)
 {
     struct kw_energy total = {0};
@@ -204,6 +209,8 @@ json_t *kw_sample_to_json(const struct kw_sample *sample, int *rc)
         kw_put(rc, object, "system", system_to_json(&sample->system, rc));
     kw_put_u64(rc, object, "watts_mw", sample->watts_mw);
     kw_put_u64(rc, object, "used_mcpu", sample->used_mcpu);
+    if (sample->has_work)
+        kw_put_u64(rc, object, "work_mcpu", sample->work_mcpu);
     kw_put_u64(rc, object, "allocatable_mcpu", sample->allocatable_mcpu);
     kw_put_u64(rc, object, "idle_mw", sample->idle_mw);
     kw_put_u64(rc, object, "idle_sigma_mw", sample->idle_sigma_mw);
@@ -235,6 +242,8 @@ void kw_sample_from_json(struct kw_reader *reader, const json_t *object, struct 
     system_from_json(reader, object, &ret->system);
     kw_get_u64(reader, object, "watts_mw", KW_REQUIRED, &ret->watts_mw);
     kw_get_u64(reader, object, "used_mcpu", KW_REQUIRED, &ret->used_mcpu);
+    ret->has_work = json_object_get(object, "work_mcpu") != NULL;
+    kw_get_u64(reader, object, "work_mcpu", KW_OPTIONAL, &ret->work_mcpu);
     kw_get_u64(reader, object, "allocatable_mcpu", KW_REQUIRED, &ret->allocatable_mcpu);
     kw_get_u64(reader, object, "idle_mw", KW_REQUIRED, &ret->idle_mw);
     kw_get_u64(reader, object, "idle_sigma_mw", KW_OPTIONAL, &ret->idle_sigma_mw);
@@ -277,6 +286,8 @@ int kw_sample_encode_digest(const struct kw_sample *sample, char **ret, size_t *
         kw_put(&rc, object, "platform", platform_to_json(&sample->platform, &rc));
     kw_put_u64(&rc, object, "watts_mw", sample->watts_mw);
     kw_put_u64(&rc, object, "used_mcpu", sample->used_mcpu);
+    if (sample->has_work)
+        kw_put_u64(&rc, object, "work_mcpu", sample->work_mcpu);
     kw_put_u64(&rc, object, "allocatable_mcpu", sample->allocatable_mcpu);
     kw_put_u64(&rc, object, "idle_mw", sample->idle_mw);
     kw_put(&rc, object, "quality", kw_quality_to_json(sample->quality, &rc));

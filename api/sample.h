@@ -68,6 +68,8 @@ struct kw_sample {
     struct kw_system_sample system;
     uint64_t watts_mw;         /**< EWMA of the CPU and DRAM domains */
     uint64_t used_mcpu;        /**< CPU use of the last window, all of the node */
+    bool has_work;             /**< the node's curve goes by work_mcpu; else by used_mcpu */
+    uint64_t work_mcpu;        /**< the same as work: siblings of a core count less */
     uint64_t allocatable_mcpu; /**< logical CPUs online x 1000, until the kubelet says otherwise */
     uint64_t idle_mw;
     uint64_t idle_sigma_mw;    /**< standard deviation of idle_mw; 0: not estimated */
@@ -86,6 +88,9 @@ struct kw_sample {
 
 /** All domains of all packages added up. Sums that would not fit saturate. */
 struct kw_energy kw_sample_total(const struct kw_sample *sample);
+
+/** Where the sample stands on the node's curve, in its units. */
+uint64_t kw_sample_load_mcpu(const struct kw_sample *sample);
 
 /** measured - (idle + pods + system + unattributed); 0 in every sample kwatt writes. */
 int64_t kw_energy_error_uj(const struct kw_energy *energy);

@@ -53,7 +53,7 @@ static void take_sample(const struct kw_sample *sample, const struct ext_node *b
     node->seq = sample->seq;
     node->t_unix_ms = sample->t_unix_ms;
     node->interval_ns = sample->interval_ns;
-    node->used_mcpu = (double)sample->used_mcpu;
+    node->used_mcpu = (double)kw_sample_load_mcpu(sample);
 }
 
 static enum ext_skip skip_of(int rc, enum ext_skip otherwise)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Each window is shared between the two knots around its load (linear weights), and each knot keeps
- * a mean of what it was given. Memory fades in two ways: a knot's weight stops growing at
- * WEIGHT_MAX, so that its mean follows a change within that many windows, and all weights fade with
- * a day's time constant, so that what was seen long ago gives way to the prior's confidence, not to
- * the prior's watts.
+ * a mean of what it was given. A window weighs by its length, in units of UNIT_NS, so that many
+ * short ones tell no more than a long one. Memory fades in two ways: a knot's weight stops growing
+ * at WEIGHT_MAX, so that its mean follows a change within that time, and all weights fade with a
+ * day's time constant, whether windows come or not, so that what was seen long ago gives way to the
+ * prior's confidence, not to the prior's watts.
  *
- * A straight line is fitted beside the knots (least squares over the last WEIGHT_MAX windows). It
+ * A straight line is fitted beside the knots (least squares over the last WEIGHT_MAX units). It
  * brings a window's power to the knots around its load, and fills the knots that saw nothing, so
  * that a node which was never more than a little busy still has the price of its next core. Where
  * the loads seen are too alike to tell a slope, the line takes that of the CPU class, scaled by how
@@ -22,11 +23,13 @@
 
 #define LAST           (KW_CURVE_KNOTS - 1)
 #define STEP           (1000.0 / LAST)
-#define WEIGHT_MAX     200.0 /* windows: at 5 s, a knot follows within a quarter of an hour */
+#define UNIT_NS        5e9   /* what a weight of 1 is: a window of the default interval */
+#define UNITS_MAX      12.0  /* of one window: a minute; a longer mean says no more of a load */
+#define WEIGHT_MAX     200.0 /* units: a knot follows within a quarter of an hour */
 #define FADE_NS        (86400.0 * 1e9) /* a day: the pattern of most loads */
-#define PRIOR_WEIGHT   0.5             /* a single window outweighs the prior */
-#define HALF_CONFIDENT 10.0            /* windows after which a knot is half sure */
-/* The class's slope counts as much as one window whose load is 5 % of the node off the others'. */
+#define PRIOR_WEIGHT   0.1             /* half a second seen outweighs the prior */
+#define HALF_CONFIDENT 10.0            /* units after which a knot is half sure: 50 s */
+/* The class's slope counts as much as one unit whose load is 5 % of the node off the others'. */
 #define SLOPE_WEIGHT   (50.0 * 50.0)
 #define SCALE_MIN      0.05 /* limits on how wrong a prior can be */
 #define SCALE_MAX      20.0
@@ -76,46 +79,56 @@ static double line_at(const struct agent_curve *curve, double load_permille)
 }
 
 /** Takes a window into the line: weighted means and their central moments, the oldest forgotten. */
-static void fit(struct agent_curve *curve, double load_permille, double mw, double fade)
+static void fit(struct agent_curve *curve, double load_permille, double mw, double units)
 {
-    double keep = fmin(fade, 1.0 - 1.0 / WEIGHT_MAX);
+    double keep = 1.0 - units / WEIGHT_MAX;
 
-    curve->line_weight = curve->line_weight * keep + 1.0;
+    curve->line_weight = curve->line_weight * keep + units;
     curve->line_square *= keep;
     curve->line_cross *= keep;
+    double part = units / curve->line_weight;
     double off_load = load_permille - curve->line_load_permille;
-    curve->line_load_permille += off_load / curve->line_weight;
-    curve->line_mw += (mw - curve->line_mw) / curve->line_weight;
-    curve->line_square += off_load * (load_permille - curve->line_load_permille);
-    curve->line_cross += off_load * (mw - curve->line_mw);
+    curve->line_load_permille += off_load * part;
+    curve->line_mw += (mw - curve->line_mw) * part;
+    curve->line_square += units * off_load * (load_permille - curve->line_load_permille);
+    curve->line_cross += units * off_load * (mw - curve->line_mw);
 }
 
-static void add(struct agent_curve *curve, unsigned knot, double mw, double share)
+static void add(struct agent_curve *curve, unsigned knot, double mw, double units)
 {
-    if (share <= 0)
+    if (units <= 0)
         return;
-    double weight = fmin(curve->weight[knot] + share, WEIGHT_MAX);
+    double weight = fmin(curve->weight[knot] + units, WEIGHT_MAX);
 
-    curve->mean_mw[knot] += (mw - curve->mean_mw[knot]) * share / weight;
+    curve->mean_mw[knot] += (mw - curve->mean_mw[knot]) * units / weight;
     curve->weight[knot] = weight;
+}
+
+void agent_curve_age(struct agent_curve *curve, uint64_t passed_ns)
+{
+    double fade = exp(-(double)passed_ns / FADE_NS);
+
+    for (unsigned k = 0; k < KW_CURVE_KNOTS; k++)
+        curve->weight[k] *= fade;
 }
 
 void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint64_t mw,
                          uint64_t interval_ns)
 {
-    double fade = exp(-(double)interval_ns / FADE_NS);
+    double units = fmin((double)interval_ns / UNIT_NS, UNITS_MAX);
     double load = fmin((double)load_permille, 1000.0);
     double seen_mw = fmin((double)mw, MW_MAX);
     double at = load / STEP;
     unsigned knot = (unsigned)at < LAST ? (unsigned)at : LAST - 1;
     double share = at - (double)knot;
 
-    for (unsigned k = 0; k < KW_CURVE_KNOTS; k++)
-        curve->weight[k] *= fade;
-    fit(curve, load, seen_mw, fade);
+    if (interval_ns == 0)
+        return;
+    agent_curve_age(curve, interval_ns);
+    fit(curve, load, seen_mw, units);
     double rise = slope(curve);
-    add(curve, knot, fmax(seen_mw - rise * share * STEP, 0.0), 1.0 - share);
-    add(curve, knot + 1, fmin(seen_mw + rise * (1.0 - share) * STEP, MW_MAX), share);
+    add(curve, knot, fmax(seen_mw - rise * share * STEP, 0.0), (1.0 - share) * units);
+    add(curve, knot + 1, fmin(seen_mw + rise * (1.0 - share) * STEP, MW_MAX), share * units);
 }
 
 /** Pools adjacent violators: the nearest values that never fall, by weighted squares. */

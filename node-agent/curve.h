@@ -13,7 +13,7 @@
 
 struct agent_curve {
     double prior_idle_mw, prior_full_mw;
-    double weight[KW_CURVE_KNOTS];  /**< windows seen near the knot, decayed */
+    double weight[KW_CURVE_KNOTS];  /**< time seen near the knot, in units of 5 s, decayed */
     double mean_mw[KW_CURVE_KNOTS]; /**< their mean power, brought to the knot's load */
     /* the fitted line: weight of the windows in it, their mean load and power, and the sums of
      * squares and products of what they are off these means */
@@ -25,12 +25,15 @@ void agent_curve_init(struct agent_curve *curve, uint64_t prior_idle_mw, uint64_
 
 /**
  * Takes one window in.
- * @param load_permille mean CPU use of the window, of the node's capacity; above 1000 counts as
- * 1000.
- * @param mw mean power of the window. @param interval_ns its length: old windows fade with time.
+ * @param load_permille mean work of the window, of the node's capacity; above 1000 counts as 1000.
+ * @param mw mean power of the window. @param interval_ns its length, by which it weighs, and by
+ * which what was seen before ages; 0: nothing is taken in.
  */
 void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint64_t mw,
                          uint64_t interval_ns);
+
+/** Time passed of which nothing can be learnt: what was seen ages. */
+void agent_curve_age(struct agent_curve *curve, uint64_t passed_ns);
 
 /** The curve as it stands: always one that kw_curve_check accepts. @param capacity_mcpu > 0. */
 void agent_curve_get(const struct agent_curve *curve, uint64_t capacity_mcpu, bool estimated,

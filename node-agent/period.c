@@ -10,6 +10,7 @@ void agent_period_add(struct agent_period *period, const struct agent_period_win
     period->quality_epoch |= window->quality;
     if (window->usage_known) {
         period->busy_ns += window->busy_ns;
+        period->work_ns += window->work_ns;
         period->known_ns += window->interval_ns;
     }
     for (unsigned q = 0; q < KW_QUALITY__MAX; q++)
@@ -27,6 +28,7 @@ void agent_period_next(struct agent_period *period)
 {
     period->interval_ns = 0;
     period->busy_ns = 0;
+    period->work_ns = 0;
     period->known_ns = 0;
     period->quality = 0;
     memset(period->slots, 0, sizeof(period->slots));
@@ -35,6 +37,11 @@ void agent_period_next(struct agent_period *period)
 uint64_t agent_period_used_mcpu(const struct agent_period *period, uint64_t before)
 {
     return period->known_ns == 0 ? before : agent_period_mcpu(period->busy_ns, period->known_ns);
+}
+
+uint64_t agent_period_work_mcpu(const struct agent_period *period, uint64_t before)
+{
+    return period->known_ns == 0 ? before : agent_period_mcpu(period->work_ns, period->known_ns);
 }
 
 uint64_t agent_period_mcpu(uint64_t busy_ns, uint64_t interval_ns)

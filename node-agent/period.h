@@ -21,6 +21,7 @@ struct agent_period_slot {
 struct agent_period {
     uint64_t interval_ns; /**< of all windows */
     uint64_t busy_ns;     /**< CPU time in them, as far as it is known */
+    uint64_t work_ns;     /**< the same as work (agent_work_ns) */
     uint64_t known_ns;    /**< length of the windows whose CPU time is known */
     uint32_t quality;     /**< KW_QUALITY_BITs of any of the windows */
     struct agent_period_slot slots[AGENT_SLOTS_MAX];
@@ -33,6 +34,7 @@ struct agent_period {
 struct agent_period_window {
     uint64_t interval_ns;
     uint64_t busy_ns;
+    uint64_t work_ns;
     bool usage_known;
     uint32_t quality;
 };
@@ -49,6 +51,9 @@ void agent_period_next(struct agent_period *period);
 
 /** CPU use of the period. @return thousandths of a CPU; `before` where no window's is known. */
 uint64_t agent_period_used_mcpu(const struct agent_period *period, uint64_t before);
+
+/** The same of its work. */
+uint64_t agent_period_work_mcpu(const struct agent_period *period, uint64_t before);
 
 /** Mean CPU use of a time, in thousandths of a CPU; 0 where the interval is. */
 uint64_t agent_period_mcpu(uint64_t busy_ns, uint64_t interval_ns);

@@ -27,7 +27,6 @@
 #include "api/quality.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "node-agent/curve.h"
 #include "node-agent/naming.h"
 #include "node-agent/period.h"
 #include "node-agent/sampler_impl.h"
@@ -85,6 +84,14 @@ static void confine(struct agent_sampler *sampler)
     usage->n = kept;
 }
 
+/** How work is counted, by what the accounting tells apart. */
+static void count_work(struct agent_sampler *sampler)
+{
+    sampler->basis.by_core = (sampler->usage.features & AGENT_FEATURE_BIT(AGENT_FEATURE_SMT)) != 0;
+    sampler->basis.capacity_mcpu =
+        agent_work_capacity_mcpu(sampler->conf.topology, sampler->basis.by_core);
+}
+
 /** First readings: what lies before them is not ours. A meter that fails here gives its baseline
  * later. */
 static int take_baseline(struct agent_sampler *sampler)
@@ -126,7 +133,7 @@ int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sample
     sampler->epoch = (uint64_t)kw_now_unix_ms();
     agent_self_cost_begin(&sampler->self);
     agent_idle_prior_node(&sampler->conf.prior, &idle_mw, &full_mw);
-    agent_curve_init(&sampler->curve, idle_mw, full_mw);
+    agent_curve_feed_init(&sampler->curve, idle_mw, full_mw);
     int rc = conf->method->open(AGENT_WORKLOADS_MAX + 1, &sampler->method);
     agent_sampler_choose_splitter(sampler);
     if (rc == 0)
@@ -148,6 +155,7 @@ int agent_sampler_new(const struct agent_sampler_conf *conf, struct agent_sample
         rc = take_baseline(sampler);
     if (rc < 0)
         return rc;
+    count_work(sampler);
     agent_sampler_ask_names(sampler, sampler->last_ns); /* so that the first sample has them */
     *ret = KW_TAKE_PTR(sampler);
     return 0;
@@ -226,10 +234,16 @@ static uint64_t split_all(struct agent_sampler *sampler, bool usage_known, uint6
 
 /** The node's power and load of the window, into the average and the curve. */
 static void learn(struct agent_sampler *sampler, uint64_t measured_uj,
-                  const struct agent_period_window *window)
+                  const struct agent_period_window *window, uint64_t slept_ns)
 {
-    uint64_t capacity_mcpu = (uint64_t)sampler->conf.topology->n_online * 1000;
     uint64_t interval_ns = window->interval_ns;
+    struct agent_curve_window seen = {
+        .fit = window->usage_known && (window->quality & UNFIT_FOR_CURVE) == 0,
+        .measured_uj = measured_uj,
+        .work_ns = window->work_ns,
+        .interval_ns = interval_ns,
+        .slept_ns = slept_ns,
+    };
     double history = (double)sampler->watched_ns /
                      (double)(sampler->watched_ns + interval_ns + (interval_ns == 0));
     double keep = fmin(exp(-(double)interval_ns / SMOOTH_NS), history);
@@ -239,13 +253,14 @@ static void learn(struct agent_sampler *sampler, uint64_t measured_uj,
     sampler->node_mw =
         sampler->node_mw * keep + (double)agent_period_mw(measured_uj, interval_ns) * (1.0 - keep);
     sampler->watched_ns += interval_ns;
-    if (!window->usage_known || (window->quality & UNFIT_FOR_CURVE) != 0 || measured_uj == 0 ||
-        capacity_mcpu == 0)
-        return;
-    uint64_t used_mcpu = agent_period_mcpu(window->busy_ns, interval_ns);
-    uint64_t permille = used_mcpu * 1000 / capacity_mcpu;
-    agent_curve_observe(&sampler->curve, permille > 1000 ? 1000 : (uint32_t)permille,
-                        agent_period_mw(measured_uj, interval_ns), interval_ns);
+    sampler->basis.domains = 0;
+    for (unsigned slot = 0; slot < 2 * sampler->metered.n_packages; slot++) {
+        if (sampler->metered.slots[slot].metered)
+            sampler->basis.domains = agent_curve_domain(sampler->basis.domains, slot);
+    }
+    sampler->basis.estimated = agent_metering_ops(sampler->conf.metering)->estimated;
+    seen.basis = sampler->basis;
+    agent_curve_feed_take(&sampler->curve, &seen);
 }
 
 static void forget_workload(void *user, uint64_t number)
@@ -304,8 +319,11 @@ static struct agent_period_window read_all(struct agent_sampler *sampler, uint64
     uint64_t slept_ns = ahead_ns > sampler->last_ahead_ns ? ahead_ns - sampler->last_ahead_ns : 0;
     if (window.usage_known) {
         confine(sampler);
+        count_work(sampler);
         agent_booking_busy(sampler->booking, &sampler->usage, busy_ns,
-                           agent_metering_ops(conf->metering)->estimated ? counts : NULL);
+                           agent_metering_ops(conf->metering)->estimated || sampler->basis.by_core
+                               ? counts
+                               : NULL);
     }
     struct agent_meter_load load = {window.interval_ns, busy_ns, counts};
     notes->meter_error =
@@ -316,8 +334,10 @@ static struct agent_period_window read_all(struct agent_sampler *sampler, uint64
     notes->meter_frozen = (sampler->metered.quality & KW_QUALITY_BIT(KW_QUALITY_FROZEN)) != 0;
     sampler->last_ns = now_ns;
     sampler->last_ahead_ns = ahead_ns;
-    for (unsigned p = 0; p < AGENT_PACKAGES_MAX; p++)
+    for (unsigned p = 0; p < AGENT_PACKAGES_MAX; p++) {
         window.busy_ns += busy_ns[p];
+        window.work_ns += agent_work_ns(busy_ns[p], counts[p].shared_ns);
+    }
     window.quality = window_quality(sampler, window.usage_known, window.interval_ns, slept_ns);
     *ret_slept_ns = slept_ns >= SLEEP_MIN_NS ? slept_ns : 0;
     return window;
@@ -348,6 +368,6 @@ void agent_sampler_window(struct agent_sampler *sampler, uint64_t window_ns,
                      sampler);
     agent_self_cost_add(&sampler->self, agent_ledger_active_uj(sampler->ledger), window.busy_ns);
     agent_period_add(&sampler->period, &window);
-    learn(sampler, measured_uj, &window);
+    learn(sampler, measured_uj, &window, slept_ns);
     *ret_notes = notes;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "node-agent/curve.h"
+#include "node-agent/curve_feed.h"
 #include "node-agent/period.h"
 #include "node-agent/sampler.h"
 #include "node-agent/self_cost.h"
@@ -19,7 +19,9 @@ struct agent_sampler {
     struct agent_ledger *ledger;
     struct agent_booking *booking;
     struct agent_snapshot_pool *pool;
-    struct agent_curve curve;
+    struct agent_curve_feed curve;
+    struct agent_curve_basis
+        basis; /* of the window taken last; work and its capacity at all times */
     struct agent_usage usage;
     struct agent_metering_window metered;
     uint64_t epoch, seq;
@@ -33,7 +35,7 @@ struct agent_sampler {
     bool ever[AGENT_SLOTS_MAX]; /* slot was metered in this epoch */
     uint32_t package_ids[AGENT_PACKAGES_MAX];
     uint64_t idle_mw[AGENT_SLOTS_MAX], idle_sigma_mw[AGENT_SLOTS_MAX];
-    uint64_t used_mcpu;
+    uint64_t used_mcpu, work_mcpu;
     uint64_t overflow_ns; /* of the overflow key's row */
     size_t memory_cursor;
 };

@@ -67,6 +67,9 @@ static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *sn
     sample->watts_mw = (uint64_t)llround(sampler->node_mw);
     sampler->used_mcpu = agent_period_used_mcpu(&sampler->period, sampler->used_mcpu);
     sample->used_mcpu = sampler->used_mcpu;
+    sampler->work_mcpu = agent_period_work_mcpu(&sampler->period, sampler->work_mcpu);
+    sample->has_work = sampler->basis.by_core;
+    sample->work_mcpu = sample->has_work ? sampler->work_mcpu : 0;
     sample->allocatable_mcpu = (uint64_t)conf->topology->n_online * 1000;
     sample->quality = sampler->period.quality;
     sample->quality_epoch = sampler->period.quality_epoch;
@@ -131,8 +134,7 @@ int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **re
     snapshot->counts_requests = conf->requests != NULL;
     memcpy(snapshot->quality_windows, sampler->period.quality_windows,
            sizeof(snapshot->quality_windows));
-    agent_curve_get(&sampler->curve, (uint64_t)conf->topology->n_online * 1000,
-                    agent_metering_ops(conf->metering)->estimated, &snapshot->curve);
+    agent_curve_feed_get(&sampler->curve, &sampler->basis, &snapshot->curve);
     agent_period_next(&sampler->period);
     *ret = snapshot;
     return 0;

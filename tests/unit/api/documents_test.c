@@ -109,6 +109,7 @@ static void test_digests(void **state)
         assert_true(back.epoch == sample.epoch && back.seq == sample.seq);
         assert_true(back.t_unix_ms == sample.t_unix_ms && back.interval_ns == sample.interval_ns);
         assert_true(back.watts_mw == sample.watts_mw && back.used_mcpu == sample.used_mcpu);
+        assert_int_equal(kw_sample_load_mcpu(&back), kw_sample_load_mcpu(&sample));
         assert_true(back.allocatable_mcpu == sample.allocatable_mcpu);
         assert_true(back.idle_mw == sample.idle_mw && back.quality == sample.quality);
         assert_true(back.platform.present == sample.platform.present);

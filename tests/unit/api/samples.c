@@ -106,6 +106,8 @@ struct kw_sample kwt_sample(uint64_t *state)
         sample.system.interrupts_uj = number(state);
         sample.system.interrupts_cpu_ns = number(state);
     }
+    sample.has_work = kwt_random(state) % 2 == 0;
+    sample.work_mcpu = sample.has_work ? number(state) : 0;
     sample.platform.present = kwt_random(state) % 2 == 0;
     if (sample.platform.present) {
         sample.platform.mw = number(state);
@@ -119,6 +121,7 @@ struct kw_curve kwt_curve(uint64_t *state)
 {
     struct kw_curve curve = {.capacity_mcpu = 1 + (number(state) >> 1),
                              .estimated = kwt_random(state) % 2 == 0,
+                             .by_core = kwt_random(state) % 2 == 0,
                              .n = 2 + (uint32_t)(kwt_random(state) % (KW_CURVE_KNOTS - 1))};
 
     for (uint32_t i = 0; i < curve.n; i++) {

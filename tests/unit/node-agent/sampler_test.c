@@ -39,6 +39,8 @@ static struct {
     size_t n;
     uint64_t keys[ROWS];
     uint64_t cpu_ns[ROWS][2];
+    bool smt;
+    struct agent_more more[ROWS * 2];
     int error;
     size_t forgotten;
 } played;
@@ -58,6 +60,15 @@ static int played_read(void *self, struct agent_usage *ret)
     ret->t_ns = kw_now_ns();
     ret->n = played.n;
     ret->n_packages = 2;
+    if (played.smt && ret->more == NULL) {
+        ret->more = calloc((size_t)ROWS * 2, sizeof(*ret->more));
+        if (ret->more == NULL)
+            return -ENOMEM;
+        ret->cap_more = (size_t)ROWS * 2;
+    }
+    ret->features = played.smt ? AGENT_FEATURE_BIT(AGENT_FEATURE_SMT) : 0;
+    if (played.smt)
+        memcpy(ret->more, played.more, sizeof(played.more));
     memcpy(ret->keys, played.keys, sizeof(played.keys));
     memcpy(ret->cpu_ns, played.cpu_ns, sizeof(played.cpu_ns));
     return 0;
@@ -242,6 +253,29 @@ static void test_two_packages(void **state)
     assert_null(kw_curve_check(&last->curve));
 }
 
+/** Threads that share a core: the curve and the sample's place on it count work. */
+static void test_work_by_core(void **state)
+{
+    (void)state;
+    played.smt = true;
+    topology.cpu_sibling[0] = 2;
+    topology.cpu_sibling[1] = 1;
+    size_t a = play_cgroup("/a.service");
+    start();
+    played.cpu_ns[a][0] += 1000 * KW_NS_PER_S;
+    played.more[2 * a].shared_ns += 1000 * KW_NS_PER_S;
+    draw(0, 1000000);
+    (void)sample();
+    assert_true(last->curve.by_core && last->sample.has_work);
+    assert_int_equal(last->curve.capacity_mcpu, topology.n_online * 1000 - 700);
+    uint64_t expected = last->sample.used_mcpu * 65 / 100;
+    assert_in_range(last->sample.work_mcpu, expected - 1, expected + 1);
+    assert_int_equal(kw_sample_load_mcpu(&last->sample), last->sample.work_mcpu);
+    played.error = -EIO; /* nothing is known: as before */
+    (void)sample();
+    assert_in_range(last->sample.work_mcpu, expected - 1, expected + 1);
+}
+
 /** A cgroup born and one ended between samples; the ended one keeps its joules and is let go of. */
 static void test_birth_and_end(void **state)
 {
@@ -365,9 +399,13 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_two_packages),      TEST(test_birth_and_end),
-        TEST(test_unknown_key),       TEST(test_accounting_fails),
-        TEST(test_meter_fails),       TEST(test_more_meters_than_packages),
+        TEST(test_two_packages),
+        TEST(test_work_by_core),
+        TEST(test_birth_and_end),
+        TEST(test_unknown_key),
+        TEST(test_accounting_fails),
+        TEST(test_meter_fails),
+        TEST(test_more_meters_than_packages),
         TEST(test_allocates_nothing),
     };
 

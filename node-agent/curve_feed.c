@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Some counters move in steps of a joule, and those of virtual machines once in seconds: a window
+ * of 100 ms then shows nothing or far too much. Leaving the empty ones out would make the node
+ * dearer than it is, so windows are gathered until a second is full and energy has come. A reading
+ * that is late by a part of a window is late by little of a second.
+ *
+ * A curve is of one basis. A model's windows never go into a measured curve, which is kept and ages
+ * where the meter is lost; measured ones end a model's curve at once. Any other change (domains,
+ * the machine's size) may be a fault that passes: only after OTHER_NS does a new curve begin. Until
+ * then windows are left out.
+ */
+#include "node-agent/curve_feed.h"
+
+#include "node-agent/period.h"
+
+/* Longer than any reading is late. */
+#define POINT_NS UINT64_C(1000000000)
+
+/* Domains that cannot be read are looked for again within a minute. */
+#define OTHER_NS UINT64_C(60000000000)
+
+/* More work than the node can do, by this, is of CPUs that are not known of. Less is the
+ * inexactness of the two readings. */
+#define LOAD_MAX_PERMILLE 1050
+
+void agent_curve_feed_init(struct agent_curve_feed *feed, uint64_t prior_idle_mw,
+                           uint64_t prior_full_mw)
+{
+    *feed = (struct agent_curve_feed){0};
+    agent_curve_init(&feed->curve, prior_idle_mw, prior_full_mw);
+}
+
+static bool is_same(const struct agent_curve_basis *a, const struct agent_curve_basis *b)
+{
+    return a->domains == b->domains && a->capacity_mcpu == b->capacity_mcpu &&
+           a->by_core == b->by_core && a->estimated == b->estimated;
+}
+
+static void pass(struct agent_curve_feed *feed, const struct agent_curve_window *window)
+{
+    agent_curve_age(&feed->curve, feed->gathered_ns);
+    agent_curve_age(&feed->curve, window->interval_ns);
+    agent_curve_age(&feed->curve, window->slept_ns);
+    feed->gathered_uj = feed->gathered_work_ns = feed->gathered_ns = 0;
+}
+
+/** Whether the curve is of the window's basis, now that it was seen. */
+static bool settle(struct agent_curve_feed *feed, const struct agent_curve_window *window)
+{
+    bool worse = window->basis.estimated && !feed->basis.estimated;
+
+    if (is_same(&feed->basis, &window->basis)) {
+        feed->other_ns = 0;
+        return true;
+    }
+    feed->other_ns += window->interval_ns;
+    if (feed->basis.capacity_mcpu != 0 &&
+        (worse || (feed->other_ns < OTHER_NS && feed->basis.estimated == window->basis.estimated)))
+        return false;
+    agent_curve_feed_init(feed, (uint64_t)feed->curve.prior_idle_mw,
+                          (uint64_t)feed->curve.prior_full_mw);
+    feed->basis = window->basis;
+    return true;
+}
+
+void agent_curve_feed_take(struct agent_curve_feed *feed, const struct agent_curve_window *window)
+{
+    if (!window->fit || window->slept_ns != 0 || window->basis.domains == 0 ||
+        window->basis.capacity_mcpu == 0 || !settle(feed, window)) {
+        pass(feed, window);
+        return;
+    }
+    feed->gathered_uj += window->measured_uj;
+    feed->gathered_work_ns += window->work_ns;
+    feed->gathered_ns += window->interval_ns;
+    if (feed->gathered_ns < POINT_NS || feed->gathered_uj == 0)
+        return;
+    uint64_t used_mcpu = agent_period_mcpu(feed->gathered_work_ns, feed->gathered_ns);
+    unsigned __int128 permille = (unsigned __int128)used_mcpu * 1000 / feed->basis.capacity_mcpu;
+    if (permille <= LOAD_MAX_PERMILLE)
+        agent_curve_observe(&feed->curve, (uint32_t)permille,
+                            agent_period_mw(feed->gathered_uj, feed->gathered_ns),
+                            feed->gathered_ns);
+    else
+        agent_curve_age(&feed->curve, feed->gathered_ns);
+    feed->gathered_uj = feed->gathered_work_ns = feed->gathered_ns = 0;
+}
+
+void agent_curve_feed_get(const struct agent_curve_feed *feed, const struct agent_curve_basis *now,
+                          struct kw_curve *ret)
+{
+    const struct agent_curve_basis *basis = feed->basis.capacity_mcpu != 0 ? &feed->basis : now;
+
+    agent_curve_get(&feed->curve, basis->capacity_mcpu, basis->estimated, ret);
+    ret->by_core = basis->by_core;
+}
+
+uint64_t agent_curve_domain(uint64_t domains, unsigned slot)
+{
+    /* powers of an odd number: sums of two sets are hardly ever the same */
+    uint64_t mark = UINT64_C(0x9e3779b97f4a7c15);
+
+    for (unsigned i = 0; i < slot; i++)
+        mark *= UINT64_C(0xd6e8feb86659fd93);
+    return domains + mark;
+}
+
+uint64_t agent_work_ns(uint64_t cpu_ns, uint64_t shared_ns)
+{
+    uint64_t shared = shared_ns < cpu_ns ? shared_ns : cpu_ns;
+
+    return cpu_ns -
+           (uint64_t)((unsigned __int128)shared * (1000 - AGENT_WORK_SHARED_PERMILLE) / 1000);
+}
+
+uint64_t agent_work_capacity_mcpu(const struct agent_topology *topology, bool by_core)
+{
+    uint64_t mcpu = (uint64_t)topology->n_online * 1000;
+
+    for (unsigned cpu = 0; by_core && cpu < AGENT_CPUS_MAX; cpu++) {
+        if (topology->cpu_sibling[cpu] != 0 && mcpu > 1000)
+            mcpu -= 1000 - AGENT_WORK_SHARED_PERMILLE;
+    }
+    return mcpu;
+}
