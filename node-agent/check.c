@@ -144,6 +144,36 @@ static void list_domains(const struct agent_domain *domains, size_t n, const cha
         (void)snprintf(out + used, size - (size_t)used, ", %s", note);
 }
 
+/** Adds to a text which of the domains cannot be read. @return how many. */
+static size_t list_unreadable(const struct agent_meter_ops *ops, void *self,
+                              const struct agent_domain *domains, size_t n, char *out, size_t size)
+{
+    kw_cleanup_free struct agent_reading *readings = calloc(n + 1, sizeof(*readings));
+    size_t bad = 0, first = 0, used = strlen(out);
+
+    if (readings == NULL)
+        return 0;
+    (void)ops->read(self, NULL, readings);
+    for (size_t i = n; i > 0; i--) {
+        if (readings[i - 1].error == 0)
+            continue;
+        bad++;
+        first = i - 1;
+    }
+    if (bad == 0)
+        return 0;
+    const char *cause = readings[first].error == -ENODATA ? "it shows no value"
+                                                          : kw_errno_text(readings[first].error);
+    if (bad == 1)
+        (void)snprintf(out + used, size - used, ", but %s/%u cannot be read: %s",
+                       domains[first].name, domains[first].package_id, cause);
+    else
+        (void)snprintf(out + used, size - used,
+                       ", but %zu of them cannot be read, the first is %s/%u: %s", bad,
+                       domains[first].name, domains[first].package_id, cause);
+    return bad;
+}
+
 /** Opens a meter and says what it shows. @return whether it opened. */
 static bool check_meter(const struct agent_meter_conf *conf, const struct agent_meter_ops *ops,
                         const char *kind, const char *note, FILE *out)
@@ -161,13 +191,14 @@ static bool check_meter(const struct agent_meter_conf *conf, const struct agent_
     size_t n = ops->domains(self, &domains);
     size_t left_out = ops->left_out != NULL ? ops->left_out(self) : 0;
     list_domains(domains, n, note, text, sizeof(text));
+    size_t bad = list_unreadable(ops, self, domains, n, text, sizeof(text));
     if (left_out > 0) {
         size_t used = strlen(text);
         (void)snprintf(text + used, sizeof(text) - used,
                        ", and %zu that there is no room for; their energy is not counted",
                        left_out);
     }
-    line(out, left_out > 0 ? "degraded" : "ok", item, text);
+    line(out, left_out > 0 || bad > 0 ? "degraded" : "ok", item, text);
     ops->close(&self);
     return true;
 }

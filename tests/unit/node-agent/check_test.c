@@ -61,6 +61,23 @@ static void test_with_a_meter(void **state)
     assert_null(strstr(text, "redis"));
 }
 
+/** A socket that cannot be read is named, and why. */
+static void test_with_a_broken_meter(void **state)
+{
+    struct agent_options options = {
+        .sysfs_root = tree.root, .procfs_root = (char *)"/proc", .cgroup_root = (char *)"/"};
+
+    (void)state;
+    kwt_meter_zone(&tree, "intel-rapl:0", "package-0\n", "5\n", "262143328850\n");
+    kwt_meter_zone(&tree, "intel-rapl:1", "package-1\n", "-5\n", "262143328850\n");
+    kw_cleanup_free char *text = run(&options);
+    assert_non_null(strstr(text, "degraded\tmeter-powercap\t2 domains: package-0/0 package-1/1, in "
+                                 "use, but package-1/1 cannot be read: Bad message\t"));
+    kwt_meter_zone(&tree, "intel-rapl:2", "package-2\n", "", "262143328850\n");
+    kw_cleanup_free char *more = run(&options);
+    assert_non_null(strstr(more, "in use, but 2 of them cannot be read, the first is package-1/1"));
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -80,6 +97,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_with_a_meter, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_with_a_broken_meter, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
