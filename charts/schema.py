@@ -18,7 +18,7 @@ REDIS = {f"redis.{key}" for key in ("url", "user", "passwordFile", "caFile", "ce
                                     "sentinelPasswordFile")}
 PROGRAMS = {    # program, and keys that the chart sets
     "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "tls", "sysfs", "procfs", "hostRoot", "kubeconfig", "kubelet.address",
-                                              "kubelet.tokenFile"}),
+                                              "kubelet.tokenFile", "enforceCap.record"}),
     "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace", "kubeconfig", "caps"}),
     "recommender": ("vpa-recommender/kwatt-vpa-recommender",
                     REDIS | {"listen", "tls", "kubernetes", "leaderElection.enabled", "leaderElection.namespace", "leaderElection.name"}),

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /** Says what was asked for and cannot be counted. */
 static void log_features(struct kw_log *log, const struct agent_accounting_ops *ops, void *self)
@@ -27,6 +28,17 @@ static unsigned wanted_features(const struct agent_options *options)
     return features;
 }
 
+/** Accounting by files keeps one open per cgroup. */
+static void allow_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int agent_accounting_choose(const struct agent_options *options, struct agent_accounting_conf *conf,
                             struct kw_log *log, const struct agent_accounting_ops **ret_ops,
                             void **ret_self, struct kw_err *err)
@@ -35,6 +47,7 @@ int agent_accounting_choose(const struct agent_options *options, struct agent_ac
         options->accounting == 0 ? NULL : agent_accounting_choices[options->accounting];
     int rc = -ENODEV;
 
+    allow_files();
     conf->features = wanted_features(options);
     for (size_t i = 0; agent_accounting_backends[i] != NULL && rc < 0; i++) {
         const struct agent_accounting_ops *ops = agent_accounting_backends[i];

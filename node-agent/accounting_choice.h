@@ -7,7 +7,8 @@
 
 /**
  * Opens the accounting that the options name, or the first that works, with the features that they
- * ask for, and logs the reasons against the others and against features that cannot be had.
+ * ask for, and logs the reasons against the others and against features that cannot be had. Raises
+ * this process's limit of open files to what it may be.
  * @param conf its features are filled in.
  * @return 0; -errno with the cause of the last one in `err`.
  */

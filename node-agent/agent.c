@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include "common/buf.h"
 #include "common/cleanup.h"
@@ -28,6 +27,7 @@
 #include "common/version.h"
 #include "node-agent/accounting_choice.h"
 #include "node-agent/cgroup_procs.h"
+#include "node-agent/enforcement.h"
 #include "node-agent/exporter.h"
 #include "node-agent/meter_choice.h"
 #include "node-agent/model_file.h"
@@ -62,6 +62,7 @@ struct agent {
     struct agent_requests *requests; /* NULL: not counted */
     struct kw_power_model *model;    /* NULL: none */
     struct agent_metering *metering;
+    struct agent_enforcement *enforcement; /* NULL: no cap */
     struct agent_pod_source *pods;
     struct agent_lookup *lookup;           /* NULL: no cgroup tree */
     struct agent_process_watch *processes; /* NULL: not asked for */
@@ -134,6 +135,7 @@ static int show(struct agent *agent, bool last)
                     kw_u64("watts_mw", snapshot->sample.watts_mw));
     agent->published_ns = now_ns;
     agent->workloads = snapshot->n_rows;
+    snapshot->limit_uw = agent_enforcement_look(agent->enforcement);
     kw_snapshot_publish(agent->snapshots, snapshot);
     agent_memory_keep(agent->memory, agent->sampler, now_ns, last);
     if (agent->publisher != NULL)
@@ -183,17 +185,16 @@ static void on_signal(void *user, int signal_number)
     kw_loop_stop(agent->loop, 0);
 }
 
-/** Reads the model that is asked for. */
-static int read_model(struct agent *agent, struct kw_err *err)
+static int start_enforcement(struct agent *agent, struct kw_err *err)
 {
-    const struct agent_feature_state *features =
-        agent->accounting->features != NULL ? agent->accounting->features(agent->accounting_self)
-                                            : NULL;
-    bool counters = features != NULL && features[AGENT_FEATURE_COUNTERS].on;
+    const struct agent_enforcement_conf conf = {.sysfs_root = agent->roots.sysfs,
+                                                .topology = &agent->topology,
+                                                .cap_w = agent->options->enforce_cap_w,
+                                                .record_path = agent->options->enforce_cap_record,
+                                                .boot_id = agent->boot_id,
+                                                .log = agent->log};
 
-    return agent->options->model_file == NULL
-               ? 0
-               : agent_model_read(agent->options->model_file, counters, &agent->model, err);
+    return agent->options->once ? 0 : agent_enforcement_start(&conf, &agent->enforcement, err);
 }
 
 static void open_requests(struct agent *agent)
@@ -225,10 +226,13 @@ static int open_sources(struct agent *agent, struct kw_err *err)
                                      &agent->accounting_self, err);
 
     if (rc == 0)
-        rc = read_model(agent, err);
+        rc = agent_model_choose(agent->options->model_file, agent->accounting,
+                                agent->accounting_self, &agent->model, err);
     if (rc == 0)
         rc = agent_meter_choose(agent->options, &agent->topology, agent->roots.sysfs, agent->model,
                                 agent->log, &agent->metering, err);
+    if (rc == 0)
+        rc = start_enforcement(agent, err);
     if (rc < 0)
         return rc;
     if (agent_cgroups_new(&cgroups, &agent->cgroups, &cause) < 0)
@@ -383,14 +387,8 @@ static int start_readers(struct agent *agent, struct kw_err *err)
 static int make_loop(struct agent *agent, struct kw_err *err)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGPIPE, 0};
-    struct rlimit files;
     int rc = kw_loop_new(&agent->loop);
 
-    /* accounting by files keeps one open per cgroup */
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files);
-    }
     if (rc == 0) {
         struct kw_source *unused = NULL; /* freed with the loop */
         rc = kw_loop_add_signals(agent->loop, signals, on_signal, agent, &unused);
@@ -477,6 +475,7 @@ void agent_free(struct agent **agent)
 
     if (owned == NULL)
         return;
+    agent_enforcement_stop(&owned->enforcement); /* first: nothing here may hang before it */
     agent_exporter_stop(&owned->exporter);
     agent_publisher_stop(&owned->publisher);
     agent_memory_free(&owned->memory);

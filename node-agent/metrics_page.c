@@ -366,6 +366,11 @@ static void write_node(struct kw_metrics_page *page, const struct agent_metrics_
     gauge(page, input, "kwatt_node_marginal_watts_per_core",
           "Watts that one more busy core would add at the present load.",
           agent_curve_marginal_mw(&input->snapshot->curve, kw_sample_load_mcpu(sample)), 3);
+    if (input->snapshot->limit_uw > 0)
+        gauge(page, input, "kwatt_node_power_limit_watts",
+              "Long-term power limit of all CPU packages together that the agent has set, as it is "
+              "read back.",
+              input->snapshot->limit_uw, 6);
     counter(page, input, "kwatt_departed_joules_total",
             "Energy above idle of workloads that ended and are not listed any more, in joules.",
             input->snapshot->departed_uj, 6);

@@ -94,6 +94,16 @@ double agent_model_size(const struct kw_power_model *model, const struct agent_t
     return theirs > 0 && threads > 0 ? (double)theirs / threads : 1;
 }
 
+int agent_model_choose(const char *path, const struct agent_accounting_ops *accounting,
+                       void *accounting_self, struct kw_power_model **ret, struct kw_err *err)
+{
+    const struct agent_feature_state *features =
+        accounting->features != NULL ? accounting->features(accounting_self) : NULL;
+    bool counters = features != NULL && features[AGENT_FEATURE_COUNTERS].on;
+
+    return path == NULL ? 0 : agent_model_read(path, counters, ret, err);
+}
+
 struct agent_model_power agent_model_power_of(const struct kw_power_model *model,
                                               const struct agent_topology *topology, double idle_w,
                                               double full_w)

@@ -6,6 +6,7 @@
 
 #include "api/power_model.h"
 #include "common/err.h"
+#include "node-agent/accounting.h"
 #include "node-agent/topology.h"
 
 /*
@@ -20,6 +21,11 @@
  */
 int agent_model_read(const char *path, bool counters, struct kw_power_model **ret,
                      struct kw_err *err);
+
+/** Reads the model that is asked for, for what this accounting counts. @param path NULL: none is;
+ * *ret stays as it is. @return as agent_model_read. */
+int agent_model_choose(const char *path, const struct agent_accounting_ops *accounting,
+                       void *accounting_self, struct kw_power_model **ret, struct kw_err *err);
 
 /** What is known of this machine's power; 0: nothing. */
 struct agent_model_power {

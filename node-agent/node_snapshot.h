@@ -65,6 +65,8 @@ struct agent_snapshot {
     uint64_t quality_windows[KW_QUALITY__MAX]; /**< windows of the epoch with each flag */
     uint64_t slot_mw[AGENT_SLOTS_MAX];         /**< mean measured power of the window */
     uint64_t slot_idle_mw[AGENT_SLOTS_MAX];    /**< mean idle power of the window */
+    uint64_t limit_uw; /**< what the packages' power limits add up to, where the agent sets them; 0:
+                          it does not, or not all can be read */
     struct agent_slot_name slots[AGENT_SLOTS_MAX];
     size_t n_rows, cap_rows;
     struct agent_row *rows;

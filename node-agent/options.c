@@ -77,6 +77,16 @@ static const struct kw_conf_option options[] = {
      NULL, "WATTS",
      "what all CPU packages together draw at full load, for the model; 0: by class of CPU",
      "Sampling"},
+    /* a cap on power */
+    {"enforce-cap-watts", "KWATT_ENFORCE_CAP_WATTS", "enforceCap.watts", KW_CONF_DOUBLE,
+     AT(enforce_cap_w), "0", 0, 100000, NULL, "WATTS",
+     "make the CPU packages together stay below this: the long-term limit of each, through\n"
+     "powercap, is its part by their maxima; what it was is put back at the end; 0: no limit",
+     "Power cap"},
+    {"enforce-cap-record", "KWATT_ENFORCE_CAP_RECORD", "enforceCap.record", KW_CONF_STRING,
+     AT(enforce_cap_record), "/run/kwatt-node-agent/power-limits", 1, 4095, NULL, "FILE",
+     "where the limits that were in force before are kept, for the start after kill -9",
+     "Power cap"},
     /* where to look */
     {"sysfs", "KWATT_SYSFS", "sysfs", KW_CONF_STRING, AT(sysfs_root), "/sys", 0, 0, NULL, "DIR",
      "root of sysfs for meters and topology; the cgroup tree is taken from DIR/fs/cgroup where\n"

@@ -29,6 +29,8 @@ struct agent_options {
     unsigned idle_policy; /**< enum agent_idle_policy */
     double idle_w;        /**< of all packages; 0: class prior */
     double full_w;
+    double enforce_cap_w;         /**< of all packages; 0: no limit is set */
+    char *enforce_cap_record;     /**< file of the limits that were in force before */
     unsigned pods;                /**< enum agent_pods */
     char *kubelet;                /**< its address; NULL: unknown */
     char *kubelet_ca_file;        /**< NULL: the service account's */

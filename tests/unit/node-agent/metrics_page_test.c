@@ -145,6 +145,17 @@ static void test_zones(void **state)
     assert_line("kwatt_redis_batches_total{node_name=\"node-1\"} 12");
 }
 
+/** Only where the agent has set one. */
+static void test_power_limit(void **state)
+{
+    (void)state;
+    write_page(KW_METRICS_TEXT, true);
+    assert_null(strstr(page.data, "kwatt_node_power_limit_watts"));
+    snapshot->limit_uw = 239875000;
+    write_page(KW_METRICS_TEXT, true);
+    assert_line("kwatt_node_power_limit_watts{node_name=\"node-1\"} 239.875000");
+}
+
 /** What Kepler's dashboards list nodes by. */
 static void test_cpus(void **state)
 {
@@ -288,6 +299,7 @@ int main(void)
         TEST(test_joules_are_exact),
         TEST(test_parts_of_the_system),
         TEST(test_zones),
+        TEST(test_power_limit),
         TEST(test_kinds),
         TEST(test_cpus),
         TEST(test_before_the_first_sample),
