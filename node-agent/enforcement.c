@@ -33,8 +33,9 @@ struct agent_enforcement {
     struct agent_limit_zones *zones; /* NULL: not opened */
     struct agent_power_limit *limits;
     size_t n;
-    bool ours[AGENT_PACKAGES_MAX];   /* this agent or a killed one has changed it */
-    bool theirs[AGENT_PACKAGES_MAX]; /* somebody else has, since, and that was said */
+    bool ours[AGENT_PACKAGES_MAX];     /* this agent or a killed one has changed it */
+    bool theirs[AGENT_PACKAGES_MAX];   /* somebody else has, since, and that was said */
+    struct agent_former_limits absent; /* a killed agent's, of packages that are off now */
 };
 
 static double watts(uint64_t uw)
@@ -42,26 +43,42 @@ static double watts(uint64_t uw)
     return (double)uw / 1e6;
 }
 
+static struct agent_power_limit *find_limit(struct agent_enforcement *enforcement, const char *name)
+{
+    for (size_t i = 0; i < enforcement->n; i++) {
+        if (strcmp(enforcement->limits[i].name, name) == 0)
+            return &enforcement->limits[i];
+    }
+    return NULL;
+}
+
 /** Takes the true former limits from the record, and the present ones for what the killed agent
  * left. */
 static void inherit(struct agent_enforcement *enforcement, const struct agent_former_limits *former)
 {
-    for (size_t i = 0; i < enforcement->n; i++) {
-        struct agent_power_limit *limit = &enforcement->limits[i];
-        limit->set_uw = limit->former_uw;
-        for (size_t k = 0; k < former->n; k++) {
-            if (strcmp(former->items[k].name, limit->name) != 0)
-                continue;
-            limit->former_uw = former->items[k].uw;
-            enforcement->ours[i] = limit->set_uw != limit->former_uw;
+    for (size_t i = 0; i < enforcement->n; i++)
+        enforcement->limits[i].set_uw = enforcement->limits[i].former_uw;
+    for (size_t k = 0; k < former->n; k++) {
+        const struct agent_former_limit *item = &former->items[k];
+        struct agent_power_limit *limit = find_limit(enforcement, item->name);
+        if (limit == NULL) {
+            enforcement->absent.items[enforcement->absent.n++] = *item;
+            kw_log_warn(enforcement->log,
+                        "a package whose limit an agent that was killed has set is not there now",
+                        kw_str("package", item->name), kw_u64("former_mw", item->uw / 1000));
+            continue;
         }
+        limit->former_uw = item->uw;
+        enforcement->ours[limit - enforcement->limits] = limit->set_uw != limit->former_uw;
     }
 }
 
-/** Records the former limit of every package, or of those that are not back. */
+/** Records the former limit of every package, or of those that are not back. A package that comes
+ * and one that goes at each start would fill the file: then the absent ones give way. */
 static int record(const struct agent_enforcement *enforcement, bool all)
 {
     struct agent_former_limits former = {0};
+    const struct agent_former_limits *absent = &enforcement->absent;
 
     for (size_t i = 0; i < enforcement->n; i++) {
         if (!all && !enforcement->ours[i])
@@ -70,6 +87,8 @@ static int record(const struct agent_enforcement *enforcement, bool all)
         memcpy(item->name, enforcement->limits[i].name, sizeof(item->name));
         item->uw = enforcement->limits[i].former_uw;
     }
+    for (size_t i = 0; i < absent->n && former.n < AGENT_PACKAGES_MAX; i++)
+        former.items[former.n++] = absent->items[i];
     return agent_limit_record_write(enforcement->record_fd, enforcement->boot_id, &former);
 }
 

@@ -108,7 +108,8 @@ static int add_zone(struct agent_limit_zones *zones, const char *class_path,
 
     if (rc < 0)
         return kw_err_set(err, rc, "%s: %s", class_path, kw_errno_text(rc));
-    (void)snprintf(limit.name, sizeof(limit.name), "%s", zone->domain.name);
+    (void)snprintf(limit.name, sizeof(limit.name), "%s%s", zone->domain.name,
+                   zone->mmio ? "-mmio" : "");
     rc = find_long_term(folder, &k);
     if (rc < 0)
         return kw_err_set(err, rc, "%s takes no long-term limit through powercap (%s)", limit.name,

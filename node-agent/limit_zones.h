@@ -10,7 +10,7 @@
 
 /*
  * The long-term constraints of the CPU packages in a powercap tree. Each counter's zone once, as
- * the meter chooses them (node-agent/powercap_zones.h): never the mmio twin of a package, its
+ * the meter chooses them (node-agent/powercap_zones.h): one view of a package, never both, nor its
  * parts, memory or psys.
  *
  * Files of limits are opened once, for reading and writing, while there are privileges: later none

@@ -13,7 +13,7 @@
 
 /** The long-term limit of one package's zone. */
 struct agent_power_limit {
-    char name[64];      /**< of its zone: "package-0", "package-1-die-0" */
+    char name[64];      /**< of its zone: "package-0", "package-1-die-0", "package-0-mmio" */
     uint64_t min_uw;    /**< 0: none is stated */
     uint64_t max_uw;    /**< 0: none is stated */
     uint64_t former_uw; /**< before any agent had a cap; 0: none */

@@ -346,6 +346,43 @@ static void test_zone_that_goes_and_comes_back(void **state)
     assert_limits(250 * W, 150 * W);
 }
 
+/** A package is off when the successor starts and ends, and back for the one after. */
+static void test_package_that_is_off_for_a_while(void **state)
+{
+    (void)state;
+    make_machine();
+    start_and_be_killed(240);
+    kwt_tree_delete(&tree, "class/powercap/intel-rapl:a");
+    topology.n_packages = 1;
+    assert_int_equal(start(120), 0);
+    assert_file("intel-rapl:0", "constraint_1_power_limit_uw", 120 * W);
+    agent_enforcement_stop(&enforcement);
+    assert_file("intel-rapl:0", "constraint_1_power_limit_uw", 250 * W);
+    topology.n_packages = 2;
+    make_zone("intel-rapl:b", "package-1\n", 0, "80000000\n", "100000000\n");
+    assert_int_equal(start(0), 0);
+    assert_file("intel-rapl:b", "constraint_0_power_limit_uw", 150 * W);
+}
+
+/** Where one view of a package cannot be read, the other is taken, under a name of its own. */
+static void test_other_view(void **state)
+{
+    (void)state;
+    make_machine();
+    kwt_tree_delete(&tree, "class/powercap/intel-rapl:0/energy_uj");
+    start_and_be_killed(240);
+    assert_file("intel-rapl-mmio:0", "constraint_0_power_limit_uw", 160 * W);
+    put("intel-rapl:0", "energy_uj", "1000\n");
+    assert_int_equal(start(240), 0);
+    assert_file("intel-rapl:0", "constraint_1_power_limit_uw", 160 * W);
+    agent_enforcement_stop(&enforcement);
+    assert_file("intel-rapl:0", "constraint_1_power_limit_uw", 250 * W);
+    assert_file("intel-rapl-mmio:0", "constraint_0_power_limit_uw", 160 * W);
+    kwt_tree_delete(&tree, "class/powercap/intel-rapl:0/energy_uj");
+    assert_int_equal(start(0), 0);
+    assert_limits(250 * W, 150 * W);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -466,6 +503,8 @@ int main(void)
         TEST(test_what_cannot_be_put_back_is_kept),
         TEST(test_changed_by_somebody_else),
         TEST(test_zone_that_goes_and_comes_back),
+        TEST(test_package_that_is_off_for_a_while),
+        TEST(test_other_view),
         TEST(test_refusals),
         TEST(test_without_rights),
         TEST(test_real_machines),
