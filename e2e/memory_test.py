@@ -37,6 +37,10 @@ def idle_of(agent: rig.Agent) -> int:
     return agent.view()["sample"]["idle_mw"]
 
 
+def sureness(agent: rig.Agent) -> int:
+    return sum(knot["confidence_permille"] for knot in agent.view()["curve"]["knots"])
+
+
 def check_goes_on(agent: rig.Agent, before: int, times: int) -> int:
     """Idle power begins near where it was, not at what the agent is told of it."""
     wait_for("the state to be taken up", lambda: agent.log.read_text().count(GOES_ON) == times)
@@ -49,12 +53,14 @@ def check_goes_on(agent: rig.Agent, before: int, times: int) -> int:
 def follow(agent: rig.Agent, redis: rig.Redis) -> None:
     with agent:
         wait_for("idle power to be learnt", lambda: abs(idle_of(agent) - SAID_IDLE * 1000) > 1000, 120)
-        before = idle_of(agent)
+        before, sure = idle_of(agent), sureness(agent)
+        check(sure > 20, f"the curve is sure of nothing: {sure}")
         redis.command("DEL", KEY)
         check(agent.terminate() == 0, "the agent did not end well")   # saves
     check(length(redis) > 100, "nothing was saved at the end")
     with agent:
         check_goes_on(agent, before, 1)
+        check(sureness(agent) > sure * 0.9, f"the curve was sure by {sure}, begins by {sureness(agent)} again")
         redis.command("SET", KEY, "x")
         wait_for("the state to be saved while the agent runs", lambda: length(redis) > 100, 120)
         before = idle_of(agent)

@@ -34,6 +34,8 @@
 #define SCALE_MIN      0.05 /* limits on how wrong a prior can be */
 #define SCALE_MAX      20.0
 #define MW_MAX         1e9 /* one megawatt: nothing here draws more */
+#define SUMS_MAX       (1000.0 * MW_MAX * (WEIGHT_MAX + UNITS_MAX)) /* of squares and products */
+#define OUT_OF_RANGE   "its curve is out of range"
 
 static double prior_at(const struct agent_curve *curve, unsigned knot)
 {
@@ -129,6 +131,24 @@ void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint
     double rise = slope(curve);
     add(curve, knot, fmax(seen_mw - rise * share * STEP, 0.0), (1.0 - share) * units);
     add(curve, knot + 1, fmin(seen_mw + rise * (1.0 - share) * STEP, MW_MAX), share * units);
+}
+
+void agent_curve_archive(struct agent_curve *curve, struct agent_archive *archive)
+{
+    const struct {
+        double *value, min, max;
+    } line[] = {{&curve->line_weight, 0, WEIGHT_MAX + UNITS_MAX},
+                {&curve->line_load_permille, 0, 1000},
+                {&curve->line_mw, 0, MW_MAX},
+                {&curve->line_square, 0, SUMS_MAX},
+                {&curve->line_cross, -SUMS_MAX, SUMS_MAX}};
+
+    for (unsigned k = 0; k < KW_CURVE_KNOTS; k++) {
+        agent_archive_real(archive, &curve->weight[k], 0, WEIGHT_MAX, OUT_OF_RANGE);
+        agent_archive_real(archive, &curve->mean_mw[k], 0, MW_MAX, OUT_OF_RANGE);
+    }
+    for (size_t i = 0; i < sizeof(line) / sizeof(line[0]); i++)
+        agent_archive_real(archive, line[i].value, line[i].min, line[i].max, OUT_OF_RANGE);
 }
 
 /** Pools adjacent violators: the nearest values that never fall, by weighted squares. */

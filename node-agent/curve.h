@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "api/curve.h"
+#include "node-agent/archive.h"
 
 /*
  * The node's power curve, learnt online: watts against load, monotone, 11 knots, each with a
@@ -34,6 +35,9 @@ void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint
 
 /** Time passed of which nothing can be learnt: what was seen ages. */
 void agent_curve_age(struct agent_curve *curve, uint64_t passed_ns);
+
+/** Saves or loads what was seen; the prior is not of it. */
+void agent_curve_archive(struct agent_curve *curve, struct agent_archive *archive);
 
 /** The curve as it stands: always one that kw_curve_check accepts. @param capacity_mcpu > 0. */
 void agent_curve_get(const struct agent_curve *curve, uint64_t capacity_mcpu, bool estimated,

@@ -87,6 +87,22 @@ void agent_curve_feed_take(struct agent_curve_feed *feed, const struct agent_cur
     feed->gathered_uj = feed->gathered_work_ns = feed->gathered_ns = 0;
 }
 
+void agent_curve_feed_archive(struct agent_curve_feed *feed, struct agent_archive *archive)
+{
+    uint64_t by_core = feed->basis.by_core, estimated = feed->basis.estimated;
+
+    agent_archive_u64(archive, &feed->basis.domains, UINT64_MAX, "");
+    agent_archive_u64(archive, &feed->basis.capacity_mcpu, AGENT_CPUS_MAX * UINT64_C(1000),
+                      "its curve is of more CPUs than there can be");
+    agent_archive_u64(archive, &by_core, 1, "its curve is of no known kind");
+    agent_archive_u64(archive, &estimated, 1, "its curve is of no known kind");
+    feed->basis.by_core = by_core != 0;
+    feed->basis.estimated = estimated != 0;
+    agent_curve_archive(&feed->curve, archive);
+    if (archive->loading)
+        feed->gathered_uj = feed->gathered_work_ns = feed->gathered_ns = feed->other_ns = 0;
+}
+
 void agent_curve_feed_get(const struct agent_curve_feed *feed, const struct agent_curve_basis *now,
                           struct kw_curve *ret)
 {

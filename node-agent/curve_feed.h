@@ -43,6 +43,9 @@ void agent_curve_feed_init(struct agent_curve_feed *feed, uint64_t prior_idle_mw
 /** Takes a window in, or leaves it out; what was known ages by it either way. */
 void agent_curve_feed_take(struct agent_curve_feed *feed, const struct agent_curve_window *window);
 
+/** Saves or loads the curve and its basis. */
+void agent_curve_feed_archive(struct agent_curve_feed *feed, struct agent_archive *archive);
+
 /** The curve as it stands. @param now basis of the present windows: the curve's while it has none.
  */
 void agent_curve_feed_get(const struct agent_curve_feed *feed, const struct agent_curve_basis *now,

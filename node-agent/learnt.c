@@ -3,8 +3,10 @@
 
 #include <errno.h>
 
+#include "common/clock.h"
+
 #define MAGIC   "kwatt learnt"
-#define VERSION 1
+#define VERSION 2
 
 /* Clocks of machines are set: a moment in the future is none. */
 #define AHEAD_MS 60000
@@ -44,8 +46,8 @@ static void archive_head(struct agent_archive *archive, uint64_t *t_unix_ms)
 }
 
 int agent_learnt_save(const struct agent_attribution_ops *method, void *state,
-                      const struct agent_learnt_machine *machine, int64_t now_unix_ms,
-                      struct kw_buf *out)
+                      struct agent_curve_feed *curve, const struct agent_learnt_machine *machine,
+                      int64_t now_unix_ms, struct kw_buf *out)
 {
     struct agent_archive archive = {.out = out};
     uint64_t t_unix_ms = now_unix_ms > 0 ? (uint64_t)now_unix_ms : 0;
@@ -55,6 +57,7 @@ int agent_learnt_save(const struct agent_attribution_ops *method, void *state,
     archive_head(&archive, &t_unix_ms);
     archive_machine(&archive, method->name, machine);
     method->archive(state, &archive);
+    agent_curve_feed_archive(curve, &archive);
     int rc = agent_archive_end(&archive);
     return rc == 0 && out->len > AGENT_LEARNT_MAX_BYTES ? -E2BIG : rc;
 }
@@ -63,10 +66,11 @@ int agent_learnt_load(const struct agent_attribution_ops *method, size_t max_wor
                       const struct agent_learnt_machine *machine, int64_t now_unix_ms,
                       const void *bytes, size_t len,
                       bool (*is_there)(void *user, uint64_t workload), void *user, void **ret,
-                      int64_t *ret_age_ms, struct kw_err *err)
+                      struct agent_curve_feed *curve, int64_t *ret_age_ms, struct kw_err *err)
 {
     struct agent_archive archive = {
         .loading = true, .at = bytes, .left = len, .is_there = is_there, .user = user};
+    struct agent_curve_feed read = *curve;
     uint64_t t_unix_ms = 0;
     void *state = NULL;
 
@@ -83,6 +87,7 @@ int agent_learnt_load(const struct agent_attribution_ops *method, size_t max_wor
     if (rc < 0)
         return kw_err_set(err, rc, "%s", kw_errno_text(rc));
     method->archive(state, &archive);
+    agent_curve_feed_archive(&read, &archive);
     rc = agent_archive_end(&archive);
     if (rc < 0) {
         method->close(&state);
@@ -90,5 +95,7 @@ int agent_learnt_load(const struct agent_attribution_ops *method, size_t max_wor
     }
     *ret = state;
     *ret_age_ms = age_ms > 0 ? age_ms : 0;
+    agent_curve_age(&read.curve, (uint64_t)*ret_age_ms * KW_NS_PER_MS);
+    *curve = read;
     return 0;
 }

@@ -8,10 +8,11 @@
 #include "common/err.h"
 #include "node-agent/archive.h"
 #include "node-agent/attribution.h"
+#include "node-agent/curve_feed.h"
 
 /*
- * What a method has learnt, as bytes that outlive the agent. It holds for the machine that it was
- * learnt on, with the same features and the same meter, and for a while.
+ * What a method and the node's curve have learnt, as bytes that outlive the agent. It holds for the
+ * machine that it was learnt on, with the same features and the same meter, and for a while.
  */
 
 /** Oldest that is used: idle power moves with the weather of a data centre, in hours. */
@@ -31,11 +32,11 @@ struct agent_learnt_machine {
 /** @param out appended to. @return 0; -ENOTSUP the method learns nothing that lasts; -E2BIG;
  * -ENOMEM. */
 int agent_learnt_save(const struct agent_attribution_ops *method, void *state,
-                      const struct agent_learnt_machine *machine, int64_t now_unix_ms,
-                      struct kw_buf *out);
+                      struct agent_curve_feed *curve, const struct agent_learnt_machine *machine,
+                      int64_t now_unix_ms, struct kw_buf *out);
 
 /**
- * Reads it into a new state of the method.
+ * Reads it into a new state of the method, and into a curve, which ages by the time passed.
  * @param is_there whether a workload still exists. @param ret closed by the caller.
  * @param ret_age_ms how old it is.
  * @return 0; -EBADMSG with the reason in `err`; -ENOTSUP; -ENOMEM.
@@ -44,4 +45,4 @@ int agent_learnt_load(const struct agent_attribution_ops *method, size_t max_wor
                       const struct agent_learnt_machine *machine, int64_t now_unix_ms,
                       const void *bytes, size_t len,
                       bool (*is_there)(void *user, uint64_t workload), void *user, void **ret,
-                      int64_t *ret_age_ms, struct kw_err *err);
+                      struct agent_curve_feed *curve, int64_t *ret_age_ms, struct kw_err *err);

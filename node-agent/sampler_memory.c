@@ -26,8 +26,8 @@ int agent_sampler_remember(struct agent_sampler *sampler, struct kw_buf *out)
 {
     const struct agent_learnt_machine machine = machine_of(sampler);
 
-    return agent_learnt_save(sampler->conf.method, sampler->method, &machine, kw_now_unix_ms(),
-                             out);
+    return agent_learnt_save(sampler->conf.method, sampler->method, &sampler->curve, &machine,
+                             kw_now_unix_ms(), out);
 }
 
 /** Numbers of all workloads, sorted. */
@@ -71,7 +71,7 @@ int agent_sampler_recall(struct agent_sampler *sampler, const void *bytes, size_
         qsort(items, numbers.n, sizeof(*items), compare);
     int rc =
         agent_learnt_load(sampler->conf.method, AGENT_WORKLOADS_MAX + 1, &machine, kw_now_unix_ms(),
-                          bytes, len, is_there, &numbers, &state, ret_age_ms, err);
+                          bytes, len, is_there, &numbers, &state, &sampler->curve, ret_age_ms, err);
     if (rc < 0)
         return rc;
     sampler->conf.method->close(&sampler->method);

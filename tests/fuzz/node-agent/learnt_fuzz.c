@@ -11,6 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static struct agent_curve_feed curve;
 static const struct agent_learnt_machine machine = {.cpu_model = "c", .meter = "m"};
 
 static void split(void *state)
@@ -36,6 +37,26 @@ static void split(void *state)
         abort();
 }
 
+/** Whatever was read, the curve is one, and goes on learning. */
+static void use_curve(void)
+{
+    const struct agent_curve_basis now = {.domains = 1, .capacity_mcpu = 4000};
+    struct agent_curve_window window = {.basis = curve.basis.capacity_mcpu != 0 ? curve.basis : now,
+                                        .fit = true,
+                                        .measured_uj = 20000000,
+                                        .work_ns = 700000000,
+                                        .interval_ns = 2000000000};
+    struct kw_curve knots;
+
+    agent_curve_feed_get(&curve, &now, &knots);
+    if (kw_curve_check(&knots) != NULL)
+        abort();
+    agent_curve_feed_take(&curve, &window);
+    agent_curve_feed_get(&curve, &now, &knots);
+    if (kw_curve_check(&knots) != NULL)
+        abort();
+}
+
 static void load(const void *bytes, size_t len)
 {
     struct kw_err err = {0};
@@ -43,13 +64,14 @@ static void load(const void *bytes, size_t len)
     void *state = NULL;
 
     int rc = agent_learnt_load(&agent_attribution_kalman, N, &machine, 1000, bytes, len, NULL, NULL,
-                               &state, &age_ms, &err);
+                               &state, &curve, &age_ms, &err);
     if (rc < 0 && err.text[0] == '\0')
         abort();
     if (rc < 0)
         return;
     split(state);
     agent_attribution_kalman.close(&state);
+    use_curve();
 }
 
 /** A state that holds something. */
@@ -61,7 +83,7 @@ static void make(struct kw_buf *ret)
         abort();
     for (int k = 0; k < 5; k++)
         split(state);
-    if (agent_learnt_save(&agent_attribution_kalman, state, &machine, 1000, ret) < 0)
+    if (agent_learnt_save(&agent_attribution_kalman, state, &curve, &machine, 1000, ret) < 0)
         abort();
     agent_attribution_kalman.close(&state);
 }

@@ -12,6 +12,7 @@
 #define NOW_MS    INT64_C(1800000000000)
 
 static const struct agent_attribution_ops *method = &agent_attribution_kalman;
+static struct agent_curve_feed curve;
 static const struct agent_learnt_machine machine = {.cpu_model = "Some CPU",
                                                     .meter = "perf",
                                                     .n_packages = 1,
@@ -66,7 +67,7 @@ static int load(const struct kw_buf *bytes, size_t len, const struct agent_learn
     int64_t age_ms = 0;
 
     return agent_learnt_load(method, WORKLOADS, where, now_ms, bytes->data, len, NULL, NULL, ret,
-                             &age_ms, err);
+                             &curve, &age_ms, err);
 }
 
 static void test_attributes_as_before(void **state)
@@ -77,7 +78,7 @@ static void test_attributes_as_before(void **state)
     void *before = learn(20, &node), *after = NULL;
 
     (void)state;
-    assert_int_equal(agent_learnt_save(method, before, &machine, NOW_MS, &bytes), 0);
+    assert_int_equal(agent_learnt_save(method, before, &curve, &machine, NOW_MS, &bytes), 0);
     assert_int_equal(load(&bytes, bytes.len, &machine, NOW_MS + 5000, &after, &err), 0);
     for (unsigned k = 0; k < 50; k++) {
         const struct sim_window *seen = sim_node_run(node, 100 * KW_NS_PER_MS);
@@ -107,7 +108,7 @@ static void test_many_workloads(void **state)
     size_t told = 0;
 
     (void)state;
-    assert_int_equal(agent_learnt_save(method, before, &machine, NOW_MS, &bytes), 0);
+    assert_int_equal(agent_learnt_save(method, before, &curve, &machine, NOW_MS, &bytes), 0);
     assert_true(bytes.len < 128u << 10);
     assert_int_equal(load(&bytes, bytes.len, &machine, NOW_MS, &after, &err), 0);
     for (uint64_t workload = 0; workload <= 900; workload++) {
@@ -139,9 +140,9 @@ static void test_who_ended_is_let_go_of(void **state)
     int64_t age_ms = 0;
 
     (void)state;
-    assert_int_equal(agent_learnt_save(method, before, &machine, NOW_MS, &bytes), 0);
+    assert_int_equal(agent_learnt_save(method, before, &curve, &machine, NOW_MS, &bytes), 0);
     assert_int_equal(agent_learnt_load(method, WORKLOADS, &machine, NOW_MS + 7000, bytes.data,
-                                       bytes.len, is_odd, NULL, &after, &age_ms, &err),
+                                       bytes.len, is_odd, NULL, &after, &curve, &age_ms, &err),
                      0);
     assert_int_equal(age_ms, 7000);
     for (uint64_t workload = 0; workload <= 20; workload++) {
@@ -176,7 +177,7 @@ static void test_refused(void **state)
     others[4].n_online = 16;
     others[5].has = 0;
     others[6].idle_mw = 1;
-    assert_int_equal(agent_learnt_save(method, before, &machine, NOW_MS, &bytes), 0);
+    assert_int_equal(agent_learnt_save(method, before, &curve, &machine, NOW_MS, &bytes), 0);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         assert_int_equal(load(&bytes, bytes.len, &others[i], NOW_MS, &after, &err), -EBADMSG);
         assert_non_null(strstr(err.text, why[i]));
@@ -191,8 +192,50 @@ static void test_refused(void **state)
     assert_int_equal(load(&bytes, bytes.len, &machine, NOW_MS, &after, &err), -EBADMSG);
     assert_null(after);
     assert_int_equal(
-        agent_learnt_save(&agent_attribution_ratio_cpu, NULL, &machine, NOW_MS, &bytes), -ENOTSUP);
+        agent_learnt_save(&agent_attribution_ratio_cpu, NULL, &curve, &machine, NOW_MS, &bytes),
+        -ENOTSUP);
     method->close(&before);
+    sim_node_free(&node);
+    kw_buf_free(&bytes);
+}
+
+/** The curve goes on, an hour's fading less; where the rest is refused, the one at hand stays. */
+static void test_curve_goes_on(void **state)
+{
+    struct sim_node *node = NULL;
+    struct kw_buf bytes = {0};
+    struct kw_err err = {0};
+    void *before = learn(8, &node), *after = NULL;
+    const struct agent_curve_window seen = {
+        .basis = {.domains = 3, .capacity_mcpu = 20800, .by_core = true},
+        .fit = true,
+        .measured_uj = 65000000,
+        .work_ns = 10400 * (KW_NS_PER_S / 1000),
+        .interval_ns = KW_NS_PER_S};
+    struct kw_curve was, is;
+    int64_t age_ms = 0;
+
+    (void)state;
+    agent_curve_feed_init(&curve, 28000, 120000);
+    for (unsigned i = 0; i < 200; i++)
+        agent_curve_feed_take(&curve, &seen);
+    agent_curve_feed_get(&curve, &seen.basis, &was);
+    assert_int_equal(agent_learnt_save(method, before, &curve, &machine, NOW_MS, &bytes), 0);
+    agent_curve_feed_init(&curve, 28000, 120000);
+    assert_int_equal(load(&bytes, bytes.len - 8, &machine, NOW_MS, &after, &err), -EBADMSG);
+    assert_int_equal(curve.basis.capacity_mcpu, 0);
+    assert_int_equal(agent_learnt_load(method, WORKLOADS, &machine, NOW_MS + 3600000, bytes.data,
+                                       bytes.len, NULL, NULL, &after, &curve, &age_ms, &err),
+                     0);
+    agent_curve_feed_get(&curve, &seen.basis, &is);
+    assert_true(is.by_core && !is.estimated && is.capacity_mcpu == 20800);
+    for (unsigned k = 0; k < KW_CURVE_KNOTS; k++)
+        assert_in_range(is.knots[k].mw, was.knots[k].mw - 20, was.knots[k].mw + 20);
+    assert_in_range(is.knots[5].confidence_permille, 700, was.knots[5].confidence_permille - 1);
+    assert_int_equal(is.knots[4].confidence_permille, 0);
+    agent_curve_feed_init(&curve, 0, 0);
+    method->close(&before);
+    method->close(&after);
     sim_node_free(&node);
     kw_buf_free(&bytes);
 }
@@ -206,7 +249,7 @@ static void test_changed_bytes(void **state)
     size_t taken = 0;
 
     (void)state;
-    assert_int_equal(agent_learnt_save(method, before, &machine, NOW_MS, &bytes), 0);
+    assert_int_equal(agent_learnt_save(method, before, &curve, &machine, NOW_MS, &bytes), 0);
     const struct sim_window *seen = sim_node_run(node, 100 * KW_NS_PER_MS);
     for (size_t at = 0; at < bytes.len; at += 11) {
         struct kw_err err = {0};
@@ -235,7 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attributes_as_before),   cmocka_unit_test(test_many_workloads),
         cmocka_unit_test(test_who_ended_is_let_go_of), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_changed_bytes),
+        cmocka_unit_test(test_curve_goes_on),          cmocka_unit_test(test_changed_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
