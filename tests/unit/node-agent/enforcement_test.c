@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,12 +17,10 @@
 #include "node-agent/enforcement.h"
 #include "node-agent/limit_zones.h"
 #include "tests/support/cmocka.h"
-#include "tests/unit/node-agent/machine_rig.h"
 #include "tests/unit/node-agent/meter_rig.h"
 
 #define W UINT64_C(1000000)
 
-static struct kwt_machines machines;
 static struct kwt_tree tree;
 static struct agent_topology topology;
 static struct agent_enforcement *enforcement;
@@ -439,54 +438,6 @@ static void test_without_rights(void **state)
     assert_int_equal(status, 0);
 }
 
-/** Trees of real machines: one watt below the maximum, or why not. */
-static void test_real_machines(void **state)
-{
-    static const struct {
-        const char *machine;
-        double cap_w;
-        const char *limit; /* file that gets it; NULL: refused */
-        const char *why;
-    } cases[] = {
-        {"client-95w", 94, "intel-rapl:0", NULL},
-        {"laptop-psys-55w", 54, "intel-rapl:0", NULL},
-        {"ultrabook-mmio-twin", 27, "intel-rapl:0", NULL},
-        {"tablet-i5-1035g4", 14, "intel-rapl:0", NULL},
-        {"tablet-i5-1035g4", 16, NULL, "above the 15.000 W"},
-        {"two-epyc-7301", 100, NULL, "package-0 takes no long-term limit"},
-        {"threadripper-1950x-dies", 100, NULL, "package-0-die-0 takes no long-term limit"},
-        {"two-xeon-5118", 100, NULL, "package-0 takes no long-term limit"},
-        {"no-powercap-kernel", 100, NULL, "no powercap in "},
-        {"container-dangling-links", 100, NULL, "zones are listed that cannot be read"},
-        {"kvm-guest", 100, NULL, "zones are listed that cannot be read"},
-        {"other-control-types", 100, NULL, "package-0 takes no long-term limit"},
-    };
-
-    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
-        const struct kwt_machine *machine = NULL;
-        for (size_t k = 0; k < machines.n; k++) {
-            if (strcmp(machines.items[k].name, cases[i].machine) == 0)
-                machine = &machines.items[k];
-        }
-        assert_non_null(machine);
-        assert_int_equal(teardown(state), 0);
-        assert_int_equal(setup(state), 0);
-        kwt_machine_build(machine, &tree);
-        assert_int_equal(agent_topology_read(tree.root, tree.root, &topology), 0);
-        int rc = start(cases[i].cap_w);
-        if (rc < 0 && (cases[i].why == NULL || strstr(err.text, cases[i].why) == NULL))
-            print_error("%s: %s\n", cases[i].machine, err.text);
-        assert_int_equal(rc < 0, cases[i].limit == NULL);
-        if (cases[i].limit != NULL)
-            assert_file(cases[i].limit, "constraint_0_power_limit_uw",
-                        (uint64_t)cases[i].cap_w * W);
-        else
-            assert_non_null(strstr(err.text, cases[i].why));
-        if (strcmp(cases[i].machine, "ultrabook-mmio-twin") == 0)
-            assert_file("intel-rapl-mmio:0", "constraint_0_power_limit_uw", 15 * W);
-    }
-}
-
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -507,11 +458,7 @@ int main(void)
         TEST(test_other_view),
         TEST(test_refusals),
         TEST(test_without_rights),
-        TEST(test_real_machines),
     };
 
-    kwt_machines_read(&machines);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    kwt_machines_free(&machines);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
