@@ -39,7 +39,7 @@ static const struct kw_conf_option rows[] = {
         .offset = AT(json),
         .def = "false",
         .group = "Output",
-        .help = "one JSON document; [decisions], the latest first"},
+        .help = "one JSON document; [decisions], the latest first, and in a dry run {dry_run}"},
 };
 
 static const struct kw_conf_program program = {
@@ -49,7 +49,9 @@ static const struct kw_conf_program program = {
         "Says why pods were placed where they were: how many nodes kube-scheduler proposed, what\n"
         "the pod was expected to use, the watts that it would add, and the nodes that kwatt found\n"
         "best. kube-scheduler adds the scores of its own plugins and decides. An extender keeps\n"
-        "its last 256 answers; without a pod all of them are shown, the latest first.",
+        "its last 256 answers; without a pod all of them are shown, the latest first, and in a dry "
+        "run\n"
+        "the watts that kwatt's best nodes would have saved so far.",
     .examples = "  kwatt explain\n"
                 "  kwatt explain shop/web-5d8 --extender 10.0.0.90:9890\n",
     .options = rows,

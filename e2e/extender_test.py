@@ -233,6 +233,8 @@ class DryRun(Case):
         wait_for("nodes are scored for the record", known)
         latest = self.extender.ask("/explain").json()["decisions"][0]
         self.assertTrue(latest["dry_run"])
+        self.assertEqual(self.extender.ask("/explain").json()["dry_run"], {"pods": 0, "saved_mw": 0})
+        self.assertIn("\ndry run: no pod was seen bound yet", self.extender.ask("/explain?as=text").body.decode())
         self.assertEqual([(b["node"], b["score"]) for b in latest["best"]], [("cheap", 10)])
 
 

@@ -321,8 +321,23 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
     write_chosen_text(decision, out);
 }
 
+static void write_dry_run_text(const struct ext_dry_run *dry_run, struct kw_buf *out)
+{
+    double saved_w = (double)dry_run->saved_mw / 1000;
+
+    if (dry_run->pods == 0)
+        (void)kw_buf_adds(out, "dry run: no pod was seen bound yet, which takes --watch-pods\n");
+    else
+        (void)kw_buf_addf(out,
+                          "dry run: %llu %s seen bound since the start; on the nodes that "
+                          "kwatt found best that would have added %.1f W %s, all together\n",
+                          (unsigned long long)dry_run->pods,
+                          dry_run->pods == 1 ? "pod was" : "pods were",
+                          saved_w < 0 ? -saved_w : saved_w, saved_w < 0 ? "more" : "less");
+}
+
 int ext_decisions_page(struct ext_decisions *decisions, const char *pod, enum ext_form form,
-                       struct kw_buf *out)
+                       const struct ext_dry_run *dry_run, struct kw_buf *out)
 {
     kw_cleanup_free struct ext_decision *copy = malloc(sizeof(*copy));
     uint64_t n = decisions->n;
@@ -349,6 +364,13 @@ int ext_decisions_page(struct ext_decisions *decisions, const char *pod, enum ex
         found++;
     }
     if (form == EXT_FORM_JSON)
-        (void)kw_buf_adds(out, "]}\n");
+        (void)kw_buf_adds(out, "]");
+    if (form == EXT_FORM_JSON && dry_run != NULL)
+        (void)kw_buf_addf(out, ",\"dry_run\":{\"pods\":%llu,\"saved_mw\":%lld}",
+                          (unsigned long long)dry_run->pods, (long long)dry_run->saved_mw);
+    if (form == EXT_FORM_JSON)
+        (void)kw_buf_adds(out, "}\n");
+    else if (dry_run != NULL && pod == NULL && found > 0)
+        write_dry_run_text(dry_run, out);
     return out->failed ? -ENOMEM : found;
 }

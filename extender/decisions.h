@@ -92,10 +92,17 @@ enum ext_form {
     EXT_FORM_TEXT, /**< for people; printable ASCII and line feeds alone */
 };
 
+/** What a dry run has come to since the extender's start. */
+struct ext_dry_run {
+    uint64_t pods;    /**< whose binding was seen, and that could be compared */
+    int64_t saved_mw; /**< that kwatt's best nodes would have saved with them, all together */
+};
+
 /**
  * Writes the decisions on a pod, or on all, the latest first.
  * @param pod "namespace/name", or a name in any namespace; NULL: all.
+ * @param dry_run its sum stands in JSON, and in the text of all pods; NULL: it is none.
  * @return how many, or -ENOMEM.
  */
 int ext_decisions_page(struct ext_decisions *decisions, const char *pod, enum ext_form form,
-                       struct kw_buf *out);
+                       const struct ext_dry_run *dry_run, struct kw_buf *out);

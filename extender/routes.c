@@ -122,8 +122,11 @@ static void on_explain(void *user, const struct kw_http_request *request,
     struct ext_service *service = user;
     const char *as = kw_http_request_query(request, "as");
     bool text = as != NULL && strcmp(as, "text") == 0;
+    const struct ext_dry_run dry_run = {.pods = service->stats.dry_compared,
+                                        .saved_mw = service->stats.dry_saved_mw};
     int n = ext_decisions_page(service->decisions, kw_http_request_query(request, "pod"),
-                               text ? EXT_FORM_TEXT : EXT_FORM_JSON, response->body);
+                               text ? EXT_FORM_TEXT : EXT_FORM_JSON,
+                               service->policy.dry_run ? &dry_run : NULL, response->body);
 
     if (n < 0) {
         response->status = 503;

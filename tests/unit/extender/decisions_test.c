@@ -55,7 +55,7 @@ static void keep(struct fixture *f, const char *ns, const char *pod)
 static int page(struct fixture *f, const char *pod, enum ext_form form)
 {
     kw_buf_reset(&f->page);
-    return ext_decisions_page(f->decisions, pod, form, &f->page);
+    return ext_decisions_page(f->decisions, pod, form, NULL, &f->page);
 }
 
 static void test_forms(void **state)
@@ -172,6 +172,47 @@ static void test_caps_and_bindings(void **state)
     assert_false(ext_decisions_follow(f->decisions, &seen, &copy));
 }
 
+/** The sum stands where all pods do, and in each document. */
+static void test_sum_of_a_dry_run(void **state)
+{
+    static const struct {
+        struct ext_dry_run sum;
+        const char *text, *json;
+    } cases[] = {
+        {{0, 0},
+         "dry run: no pod was seen bound yet",
+         "\"dry_run\":{\"pods\":0,\"saved_mw\":0}}\n"},
+        {{12, 34500},
+         "added 34.5 W less, all together\n",
+         "\"dry_run\":{\"pods\":12,\"saved_mw\":34500}}\n"},
+        {{1, -200},
+         "dry run: 1 pod was seen bound since the start; on the nodes that kwatt found "
+         "best that would have added 0.2 W more",
+         "\"dry_run\":{\"pods\":1,\"saved_mw\":-200}}\n"},
+    };
+    struct fixture *f = *state;
+
+    /* nothing was asked, and nothing is said */
+    assert_int_equal(ext_decisions_page(f->decisions, NULL, EXT_FORM_TEXT, &cases[0].sum, &f->page),
+                     0);
+    assert_int_equal(f->page.len, 0);
+    keep(f, "orchard", "pear");
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        kw_buf_reset(&f->page);
+        assert_int_equal(
+            ext_decisions_page(f->decisions, NULL, EXT_FORM_TEXT, &cases[i].sum, &f->page), 1);
+        assert_non_null(strstr(f->page.data, cases[i].text));
+        kw_buf_reset(&f->page);
+        assert_int_equal(
+            ext_decisions_page(f->decisions, "pear", EXT_FORM_TEXT, &cases[i].sum, &f->page), 1);
+        assert_null(strstr(f->page.data, "dry run"));
+        kw_buf_reset(&f->page);
+        assert_int_equal(
+            ext_decisions_page(f->decisions, "pear", EXT_FORM_JSON, &cases[i].sum, &f->page), 1);
+        assert_non_null(strstr(f->page.data, cases[i].json));
+    }
+}
+
 static void test_pods_are_told_apart(void **state)
 {
     struct fixture *f = *state;
@@ -273,6 +314,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_forms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_profiles, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_caps_and_bindings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sum_of_a_dry_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pods_are_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_latest_come_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nobody_waits, set_up, tear_down),

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/num.h"
 #include "extender/bound_pod.h"
 #include "extender/flights.h"
 #include "extender/service.h"
@@ -168,6 +169,7 @@ static int set_up(void **state)
                                           .profiles = f->profiles,
                                           .out = f->service.snapshot,
                                           .stats = &f->service.stats,
+                                          .decisions = f->service.decisions,
                                           .log = f->log};
     assert_int_equal(ext_flights_new(&conf, &f->flights), 0);
     for (unsigned i = 0; i < NODES; i++) {
@@ -369,6 +371,44 @@ static void test_what_leaves_no_trace(void **state)
     assert_true(in_flight(f) == 0);
 }
 
+/** A binding that a dry run did not want adds to the sum, once; one that it wanted adds nothing. */
+static void test_what_a_dry_run_would_have_saved(void **state)
+{
+    struct fixture *f = *state;
+    static const unsigned full = 7;
+
+    f->service.policy.dry_run = true;
+    f->used[full] = CAPACITY - 1000; /* where the curve is steep */
+    ext_flights_publish(f->flights, measure(f, 0), 0);
+    for (unsigned pod = 1; pod <= 2; pod++) {
+        kw_buf_reset(&f->question);
+        (void)kw_buf_addf(&f->question,
+                          "{\"Pod\":{\"metadata\":{\"uid\":\"%u\"},\"spec\":{\"containers\":[{"
+                          "\"resources\":{\"requests\":{\"cpu\":\"1500m\"}}}]}},\"NodeNames\":[",
+                          pod);
+        for (unsigned i = 0; i < NODES; i++)
+            (void)kw_buf_addf(&f->question, "%s\"%s\"", i > 0 ? "," : "", f->names[i]);
+        (void)kw_buf_adds(&f->question, "]}");
+        (void)place(f, 0);
+    }
+    tell(f, KW_KUBE_ADDED, 1, full, 0);
+    assert_int_equal(f->service.stats.dry_compared, 1);
+    int64_t saved_mw = f->service.stats.dry_saved_mw;
+    assert_true(saved_mw > 0);
+    tell(f, KW_KUBE_MODIFIED, 1, full, 1);
+    assert_int_equal(f->service.stats.dry_compared, 1);
+    /* the answer names the best node as it was */
+    kw_cleanup(kw_buf_free) struct kw_buf page = {0};
+    assert_true(ext_decisions_page(f->service.decisions, NULL, EXT_FORM_TEXT, NULL, &page) == 2);
+    const char *best = strstr(page.data, "full  node-");
+    assert_non_null(best);
+    uint64_t node = 0;
+    assert_int_equal(kw_parse_u64_span(best + strlen("full  node-"), 2, 0, NODES - 1, &node), 0);
+    tell(f, KW_KUBE_ADDED, 2, (unsigned)node, 2);
+    assert_int_equal(f->service.stats.dry_compared, 2);
+    assert_int_equal(f->service.stats.dry_saved_mw, saved_mw);
+}
+
 static void test_the_api_server_goes_and_comes(void **state)
 {
     struct fixture *f = *state;
@@ -439,6 +479,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_burst_counts_by_what_was_learnt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_burst_without_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_leaves_no_trace, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_a_dry_run_would_have_saved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_api_server_goes_and_comes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_replicas_agree, set_up, tear_down),
     };

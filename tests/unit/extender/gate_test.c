@@ -149,7 +149,8 @@ static void test_filter_gives_reasons(void **state)
     assert_int_equal(f->service.stats.rejected[EXT_CAP_ASLEEP], 2);
     /* what caps left out is kept */
     struct kw_buf page = {0};
-    assert_int_equal(ext_decisions_page(f->service.decisions, "x/u1", EXT_FORM_JSON, &page), 3);
+    assert_int_equal(ext_decisions_page(f->service.decisions, "x/u1", EXT_FORM_JSON, NULL, &page),
+                     3);
     assert_non_null(
         strstr(page.data, "\"capped\":{\"node\":2,\"domain\":0,\"cluster\":0,\"sleep\":1}"));
     kw_buf_free(&page);

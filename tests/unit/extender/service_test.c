@@ -177,8 +177,9 @@ static void test_decisions_are_kept(void **state)
     assert_int_equal(ask(f, EXT_VERB_PRIORITIZE, body, sizeof(body) - 1), 200);
     assert_int_equal(score_of(f, "barn-b"), 10);
     assert_int_equal(ask(f, EXT_VERB_FILTER, body, sizeof(body) - 1), 200);
-    assert_int_equal(ext_decisions_page(f->service.decisions, "orchard/pear", EXT_FORM_JSON, &page),
-                     2); /* /filter decides nothing */
+    assert_int_equal(
+        ext_decisions_page(f->service.decisions, "orchard/pear", EXT_FORM_JSON, NULL, &page),
+        2); /* /filter decides nothing */
     static const char *const holds[] = {
         "\"dry_run\":true", "\"dry_run\":false", "\"mcpu\":2000,\"mcpu_from\":\"requests\"",
         "\"candidates\":4,\"known\":2,\"min_mw\":10000,\"max_mw\":40000,\"data_age_ms\":-1",
@@ -263,7 +264,8 @@ static void test_what_was_learnt_counts(void **state)
         assert_int_equal(ask(f, EXT_VERB_PRIORITIZE, body, sizeof(body) - 1), 200);
     assert_int_equal(allocations, before);
     assert_int_equal(f->service.stats.outlooks[EXT_CPU_PROFILE], 101);
-    assert_int_equal(ext_decisions_page(f->service.decisions, "pear", EXT_FORM_JSON, &page), 101);
+    assert_int_equal(ext_decisions_page(f->service.decisions, "pear", EXT_FORM_JSON, NULL, &page),
+                     101);
     assert_non_null(strstr(page.data, "\"mcpu\":400,\"mcpu_from\":\"profile\""));
     kw_snapshot_free(&f->service.profiles);
 }
