@@ -33,8 +33,13 @@ static int run(const struct agent_options *options)
     struct agent *agent = NULL;
     struct kw_err err = {0};
 
+    int rc = agent_options_check(options, &err);
+    if (rc < 0) {
+        (void)fail(err.text);
+        return rc == -EINVAL ? 2 : 1;
+    }
     if (options->check) {
-        int rc = agent_check(options, stdout);
+        rc = agent_check(options, stdout);
         return rc == 0 ? 0 : fail(kw_errno_text(rc));
     }
     if (options->replay != NULL)

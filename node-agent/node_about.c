@@ -17,7 +17,7 @@ void agent_node_about(const struct agent_options *options, const struct agent_to
     struct utsname name;
     char path[PATH_MAX];
 
-    if (options->node_name != NULL)
+    if (options->node_name != NULL && options->node_name[0] != '\0')
         (void)snprintf(ret->node, sizeof(ret->node), "%s", options->node_name);
     else if (gethostname(ret->node, sizeof(ret->node) - 1) < 0)
         (void)snprintf(ret->node, sizeof(ret->node), "localhost");

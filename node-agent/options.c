@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node-agent/options.h"
 
+#include <errno.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 #include "common/cleanup.h"
 #include "common/confine.h"
@@ -26,10 +28,11 @@ _Static_assert(KW_ARRAY_SIZE(agent_pods_choices) == AGENT_PODS__MAX + 1, "a name
 
 #define AT(field) offsetof(struct agent_options, field)
 
-static const struct kw_conf_option options[] = {
+static const struct kw_conf_option rows[] = {
     /* sampling */
-    {"node-name", "KWATT_NODE_NAME", "nodeName", KW_CONF_STRING, AT(node_name), NULL, 0, 0, NULL,
-     "NAME", "name of this node in Redis and in metrics; default: the host name", "Sampling"},
+    {"node-name", "KWATT_NODE_NAME", "nodeName", KW_CONF_STRING, AT(node_name), NULL, 0, 253, NULL,
+     "NAME", "name of this node in Redis and in metrics; default, or empty: the host name",
+     "Sampling"},
     {"interval", "KWATT_INTERVAL", "interval", KW_CONF_DURATION_NS, AT(interval_ns), "5s",
      UINT64_C(100000000), UINT64_C(300000000000), NULL, "DURATION",
      "time between samples, each made of shorter windows; published at most once a second",
@@ -88,11 +91,11 @@ static const struct kw_conf_option options[] = {
      "where the limits that were in force before are kept, for the start after kill -9",
      "Power cap"},
     /* where to look */
-    {"sysfs", "KWATT_SYSFS", "sysfs", KW_CONF_STRING, AT(sysfs_root), "/sys", 0, 0, NULL, "DIR",
+    {"sysfs", "KWATT_SYSFS", "sysfs", KW_CONF_STRING, AT(sysfs_root), "/sys", 1, 4000, NULL, "DIR",
      "root of sysfs for meters and topology; the cgroup tree is taken from DIR/fs/cgroup where\n"
      "that exists, and from this machine's own mounts otherwise",
      "Where to look"},
-    {"procfs", "KWATT_PROCFS", "procfs", KW_CONF_STRING, AT(procfs_root), "/proc", 0, 0, NULL,
+    {"procfs", "KWATT_PROCFS", "procfs", KW_CONF_STRING, AT(procfs_root), "/proc", 1, 4000, NULL,
      "DIR", "root of procfs", "Where to look"},
     {"host-root", "KWATT_HOST_ROOT", "hostRoot", KW_CONF_STRING, AT(host_root), "/", 0, 4095, NULL,
      "DIR",
@@ -184,7 +187,47 @@ const struct kw_conf_program agent_program = {
                 "  kwatt-node-agent --once --interval 2s\n"
                 "  kwatt-node-agent --record case.jsonl\n"
                 "  kwatt-node-agent --redis unix:///run/kwatt/redis.sock --listen 127.0.0.1:9891\n",
-    .options = options,
-    .n_options = KW_ARRAY_SIZE(options),
+    .options = rows,
+    .n_options = KW_ARRAY_SIZE(rows),
     .positionals = false,
 };
+
+/** Whether a name can stand in keys, labels and paths as it is. */
+static bool is_plain(const char *name)
+{
+    for (; *name != '\0'; name++) {
+        if (*name <= ' ' || *name > '~')
+            return false;
+    }
+    return true;
+}
+
+static int check_folder(const char *flag, const char *path, struct kw_err *err)
+{
+    struct stat info;
+    int rc = stat(path, &info) < 0 ? -errno : S_ISDIR(info.st_mode) ? 0 : -ENOTDIR;
+
+    return rc == 0 ? 0 : kw_err_set(err, rc, "%s %s: %s", flag, path, kw_errno_text(rc));
+}
+
+int agent_options_check(const struct agent_options *options, struct kw_err *err)
+{
+    if (options->node_name != NULL && !is_plain(options->node_name))
+        return kw_err_set(err, -EINVAL,
+                          "--node-name: \"%s\": expected up to 253 bytes of printable ASCII, "
+                          "without blanks",
+                          options->node_name);
+    if (options->full_w > 0 && options->idle_w > options->full_w)
+        return kw_err_set(err, -EINVAL,
+                          "--idle-watts: %g is more than the %g of --full-watts (allowed 0 to "
+                          "that)",
+                          options->idle_w, options->full_w);
+    if (options->replay_method != NULL && options->replay == NULL)
+        return kw_err_set(err, -EINVAL, "--replay-method is given without --replay");
+    if (options->json && options->replay == NULL)
+        return kw_err_set(err, -EINVAL, "--json is given without --replay");
+    if (options->replay != NULL) /* measures nothing */
+        return 0;
+    int rc = check_folder("--sysfs", options->sysfs_root, err);
+    return rc < 0 ? rc : check_folder("--procfs", options->procfs_root, err);
+}

@@ -82,5 +82,12 @@ extern const char *const agent_auto_choices[];
 /** Names of enum agent_outside. */
 extern const char *const agent_outside_choices[];
 
+/**
+ * What no single option shows: a name that is none, folders that are not there (a wrong root looks
+ * like a machine without meters), options that contradict each other.
+ * @return 0; -EINVAL with the flag, its value and what is allowed; -errno of a folder.
+ */
+int agent_options_check(const struct agent_options *options, struct kw_err *err);
+
 /** The option table of kwatt-node-agent. */
 extern const struct kw_conf_program agent_program;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +66,46 @@ static void test_windows_too_short_are_refused(void **state)
     assert_non_null(strstr(err.text, "interval"));
 }
 
+/** What is refused names the flag and its value; a root that is not there is no machine without
+ * meters. */
+static void test_whole_options_are_checked(void **state)
+{
+    static const struct {
+        const char *args[4];
+        const char *text; /* NULL: accepted */
+        int code;
+    } cases[] = {
+        {{"--node-name", "rack-7.Node_1"}, NULL, 0},
+        {{"--node-name", ""}, NULL, 0},
+        {{"--node-name", "a b"}, "--node-name: \"a b\"", -EINVAL},
+        {{"--node-name", "a\nb"}, "--node-name", -EINVAL},
+        {{"--node-name", "\xff"}, "--node-name", -EINVAL},
+        {{"--sysfs", "/nonexistent"}, "--sysfs /nonexistent: No such file", -ENOENT},
+        {{"--procfs", "/dev/null"}, "--procfs /dev/null: Not a directory", -ENOTDIR},
+        {{"--idle-watts", "50", "--full-watts", "20"},
+         "--idle-watts: 50 is more than the 20",
+         -EINVAL},
+        {{"--idle-watts", "50"}, NULL, 0},
+        {{"--replay-method", "kalman"}, "--replay-method is given without", -EINVAL},
+        {{"--json"}, "--json is given without", -EINVAL},
+        {{"--json", "--replay", "/dev/null"}, NULL, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *argv[6] = {(char *)"kwatt-node-agent"};
+        struct agent_options options = {0};
+        struct kw_err err = {0};
+        for (size_t k = 0; k < 4; k++)
+            argv[k + 1] = (char *)cases[i].args[k];
+        assert_int_equal(load(argv, &options, &err), KW_CONF_RUN);
+        assert_int_equal(agent_options_check(&options, &err), cases[i].code);
+        if (cases[i].text != NULL && strstr(err.text, cases[i].text) == NULL)
+            fail_msg("%s does not say %s", err.text, cases[i].text);
+        kw_conf_free(&agent_program, &options);
+    }
+}
+
 static void test_roots(void **state)
 {
     struct kwt_tree tree;
@@ -88,6 +129,7 @@ int main(void)
         cmocka_unit_test(test_choices_are_the_tables),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_windows_too_short_are_refused),
+        cmocka_unit_test(test_whole_options_are_checked),
         cmocka_unit_test(test_roots),
     };
 
