@@ -35,6 +35,7 @@ CASES: dict[str, dict] = {
     "models": {"agent.modelsConfigMap": "power-models", "agent.config": {"model": "/etc/kwatt/models/rack.json"}},
     "beside-kubernetes": {"agent.hostRoot": "/", "agent.hostPID": True},
     "enforced-cap": {"agent.config": {"enforceCap": {"watts": 250.5}}},
+    "no-cap": {"agent.config": {"enforceCap": {"watts": 0}}},
     "processes": {"agent.config": {"metricsProcesses": 500}},
     "old-kernel": {"agent.capabilities": ["SYS_ADMIN", "DAC_READ_SEARCH"]},
     "extender": {"extender.replicas": 3, "extender.service.clusterIP": "10.0.0.90", "extender.antiAffinity": "required",

@@ -119,6 +119,19 @@ def programs_take_what_is_rendered(helm: chart.Helm) -> None:
         check(line in done.stdout, f"{component} does not have {line} of case {case}:\n{done.stdout}")
 
 
+def the_agent_may_write_power_limits_alone(helm: chart.Helm) -> None:
+    """Of the node, and only where it is to enforce a cap."""
+    for case, wanted in (("default", set()), ("agent", set()), ("beside-kubernetes", set()), ("no-cap", set()), ("enforced-cap", {
+            ("/host/sys/devices/virtual/powercap", "/sys/devices/virtual/powercap"), ("/run/kwatt-node-agent", "/run/kwatt-node-agent")})):
+        text = helm.rendered(chart.CASES[case], "--show-only", "templates/agent.yaml")
+        of_the_node = dict(re.findall(r"- name: (\S+)\n +hostPath: \{path: \"?([^\",]+)", text))
+        mounts = re.findall(r"- \{name: (\S+), mountPath: ([^,}]+)(.*)\}", text)
+        check(len(mounts) > 2 and len(of_the_node) > 1, f"case {case} is not read by this test:\n{text}")
+        written = {(path, of_the_node[name]) for name, path, more in mounts if name in of_the_node and "readOnly: true" not in more}
+        check(written == wanted, f"the agent of case {case} may write {written}")
+        check("add: [BPF, PERFMON, DAC_READ_SEARCH]" in text, f"the agent of case {case} has other capabilities")
+
+
 def an_external_redis_reaches_every_program(helm: chart.Helm) -> None:
     for name in ("external", "external-tls", "external-sentinel"):
         case = chart.CASES[name]
@@ -203,7 +216,7 @@ def certificates_are_what_the_programs_take(helm: chart.Helm) -> None:
 
 def main() -> int:
     tests = [schema_is_current, versions_agree, lint, every_switch_renders, mistakes_are_named, programs_take_what_is_rendered,
-             an_external_redis_reaches_every_program,
+             the_agent_may_write_power_limits_alone, an_external_redis_reaches_every_program,
              dashboard_shows_what_exists, dashboard_asks_what_prometheus_understands, scheduler_configurations_agree,
              certificates_are_what_the_programs_take]
     with tempfile.TemporaryDirectory(prefix="kwatt-chart-") as folder:
