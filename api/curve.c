@@ -17,15 +17,20 @@ const char *kw_curve_check(const struct kw_curve *curve)
         return "the first load_permille must be 0";
     if (curve->knots[curve->n - 1].load_permille != PERMILLE)
         return "the last load_permille must be 1000";
+    const struct kw_curve_platform *platform = &curve->platform;
     for (uint32_t i = 0; i < curve->n; i++) {
         if (curve->knots[i].confidence_permille > PERMILLE)
             return "confidence_permille must be 0 to 1000";
+        if (platform->present && platform->confidence_permille[i] > PERMILLE)
+            return "platform_confidence_permille must be 0 to 1000";
         if (i == 0)
             continue;
         if (curve->knots[i].load_permille <= curve->knots[i - 1].load_permille)
             return "load_permille must ascend strictly";
         if (curve->knots[i].mw < curve->knots[i - 1].mw)
             return "mw must not fall";
+        if (platform->present && platform->mw[i] < platform->mw[i - 1])
+            return "platform_mw must not fall";
     }
     return NULL;
 }
@@ -70,6 +75,11 @@ json_t *kw_curve_to_json(const struct kw_curve *curve, int *rc)
         kw_put_u64(rc, knot, "load_permille", curve->knots[i].load_permille);
         kw_put_u64(rc, knot, "mw", curve->knots[i].mw);
         kw_put_u64(rc, knot, "confidence_permille", curve->knots[i].confidence_permille);
+        if (curve->platform.present) {
+            kw_put_u64(rc, knot, "platform_mw", curve->platform.mw[i]);
+            kw_put_u64(rc, knot, "platform_confidence_permille",
+                       curve->platform.confidence_permille[i]);
+        }
         kw_put_element(rc, knots, knot);
     }
     kw_put(rc, object, "knots", knots);
@@ -91,6 +101,8 @@ void kw_curve_from_json(struct kw_reader *reader, const json_t *object, struct k
         kw_reader_fail(reader, -EBADMSG, "knots must be 2 to 11");
         return;
     }
+    struct kw_curve_platform *platform = &ret->platform;
+    platform->present = json_object_get(json_array_get(knots, 0), "platform_mw") != NULL;
     for (; ret->n < json_array_size(knots); ret->n++) {
         const json_t *element = json_array_get(knots, ret->n);
         struct kw_curve_knot *knot = &ret->knots[ret->n];
@@ -100,6 +112,11 @@ void kw_curve_from_json(struct kw_reader *reader, const json_t *object, struct k
         kw_get_u32(reader, element, "load_permille", KW_REQUIRED, &knot->load_permille);
         kw_get_u32(reader, element, "mw", KW_REQUIRED, &knot->mw);
         kw_get_u32(reader, element, "confidence_permille", KW_OPTIONAL, &knot->confidence_permille);
+        if (!platform->present)
+            continue;
+        kw_get_u32(reader, element, "platform_mw", KW_REQUIRED, &platform->mw[ret->n]);
+        kw_get_u32(reader, element, "platform_confidence_permille", KW_OPTIONAL,
+                   &platform->confidence_permille[ret->n]);
     }
     why = kw_curve_check(ret);
     if (why != NULL)

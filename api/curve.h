@@ -18,6 +18,13 @@ struct kw_curve_knot {
     uint32_t confidence_permille; /**< 0: nothing seen near it; 1000: seen often and lately */
 };
 
+/** Power of the whole machine at the knots' loads, as its own meter shows it. */
+struct kw_curve_platform {
+    bool present;
+    uint32_t mw[KW_CURVE_KNOTS];                  /**< never below the one before */
+    uint32_t confidence_permille[KW_CURVE_KNOTS]; /**< as of a knot */
+};
+
 struct kw_curve {
     uint64_t capacity_mcpu; /**< what 1000 permille means; > 0 */
     bool by_core; /**< load and capacity are work: of two busy threads of a core each does less than
@@ -25,6 +32,7 @@ struct kw_curve {
     bool estimated; /**< the watts come from a model */
     uint32_t n;     /**< 2..KW_CURVE_KNOTS */
     struct kw_curve_knot knots[KW_CURVE_KNOTS];
+    struct kw_curve_platform platform;
 };
 
 /** Whether every rule stated above holds. @return NULL, or a static text naming the rule broken. */

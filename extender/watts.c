@@ -29,7 +29,7 @@ void ext_watts_curve(struct ext_watts *watts, const struct kw_curve *curve)
     watts->n = (uint8_t)curve->n;
     watts->capacity_mcpu = (double)curve->capacity_mcpu;
     for (uint32_t i = 0; i < curve->n; i++) {
-        watts->mw[i] = curve->knots[i].mw;
+        watts->mw[i] = curve->platform.present ? curve->platform.mw[i] : curve->knots[i].mw;
         watts->load_permille[i] = (uint16_t)curve->knots[i].load_permille;
     }
 }

@@ -15,7 +15,7 @@ struct ext_watts {
     double measured_mw; /**< of the last sample; the platform's meter counts where it shows more */
     double mean_mw;     /**< of past samples, the latest weighing 1/16 */
     double variance_mw2;
-    uint32_t mw[KW_CURVE_KNOTS]; /**< the curve, not its hull */
+    uint32_t mw[KW_CURVE_KNOTS]; /**< the curve, not its hull: the platform's where there is one */
     uint16_t load_permille[KW_CURVE_KNOTS];
     uint8_t n;  /**< knots; 0: no curve */
     bool heard; /**< a sample has come */

@@ -9,6 +9,10 @@
  * where the meter is lost; measured ones end a model's curve at once. Any other change (domains,
  * the machine's size) may be a fault that passes: only after OTHER_NS does a new curve begin. Until
  * then windows are left out.
+ *
+ * The machine's own meter averages over a second or more, and lags: its readings count where the
+ * load was steady. What it shows beyond the domains (losses of the power supply, fans, disks) is a
+ * curve of its own, which never falls either, and goes on level where nothing was seen.
  */
 #include "node-agent/curve_feed.h"
 
@@ -24,11 +28,15 @@
  * inexactness of the two readings. */
 #define LOAD_MAX_PERMILLE 1050
 
+/* Load of two points in a row: steady, for a meter that lags by one. */
+#define STEADY_PERMILLE 50
+
 void agent_curve_feed_init(struct agent_curve_feed *feed, uint64_t prior_idle_mw,
                            uint64_t prior_full_mw)
 {
     *feed = (struct agent_curve_feed){0};
     agent_curve_init(&feed->curve, prior_idle_mw, prior_full_mw);
+    agent_curve_init(&feed->excess, 0, 0);
 }
 
 static bool is_same(const struct agent_curve_basis *a, const struct agent_curve_basis *b)
@@ -37,11 +45,17 @@ static bool is_same(const struct agent_curve_basis *a, const struct agent_curve_
            a->by_core == b->by_core && a->estimated == b->estimated;
 }
 
+void agent_curve_feed_age(struct agent_curve_feed *feed, uint64_t passed_ns)
+{
+    agent_curve_age(&feed->curve, passed_ns);
+    agent_curve_age(&feed->excess, passed_ns);
+}
+
 static void pass(struct agent_curve_feed *feed, const struct agent_curve_window *window)
 {
-    agent_curve_age(&feed->curve, feed->gathered_ns);
-    agent_curve_age(&feed->curve, window->interval_ns);
-    agent_curve_age(&feed->curve, window->slept_ns);
+    agent_curve_feed_age(feed, feed->gathered_ns);
+    agent_curve_feed_age(feed, window->interval_ns);
+    agent_curve_feed_age(feed, window->slept_ns);
     feed->gathered_uj = feed->gathered_work_ns = feed->gathered_ns = 0;
 }
 
@@ -64,6 +78,39 @@ static bool settle(struct agent_curve_feed *feed, const struct agent_curve_windo
     return true;
 }
 
+/** Takes in what the machine drew beyond its domains at a point. */
+static void observe_excess(struct agent_curve_feed *feed, const struct agent_curve_window *window,
+                           uint32_t permille, uint64_t mw)
+{
+    uint32_t before = feed->before_permille;
+    bool steady = (permille > before ? permille - before : before - permille) <= STEADY_PERMILLE;
+
+    feed->before_permille = permille;
+    if (window->platform_t_ns <= feed->platform_t_ns || !steady || window->platform_mw < mw ||
+        window->basis.estimated) {
+        agent_curve_age(&feed->excess, feed->gathered_ns);
+        return;
+    }
+    feed->platform_t_ns = window->platform_t_ns;
+    feed->has_excess = true;
+    agent_curve_observe(&feed->excess, permille, window->platform_mw - mw, feed->gathered_ns);
+}
+
+/** Makes a point of what was gathered. */
+static void observe(struct agent_curve_feed *feed, const struct agent_curve_window *window)
+{
+    uint64_t used_mcpu = agent_period_mcpu(feed->gathered_work_ns, feed->gathered_ns);
+    uint64_t mw = agent_period_mw(feed->gathered_uj, feed->gathered_ns);
+    unsigned __int128 permille = (unsigned __int128)used_mcpu * 1000 / feed->basis.capacity_mcpu;
+
+    if (permille > LOAD_MAX_PERMILLE) {
+        agent_curve_feed_age(feed, feed->gathered_ns);
+        return;
+    }
+    agent_curve_observe(&feed->curve, (uint32_t)permille, mw, feed->gathered_ns);
+    observe_excess(feed, window, (uint32_t)permille, mw);
+}
+
 void agent_curve_feed_take(struct agent_curve_feed *feed, const struct agent_curve_window *window)
 {
     if (!window->fit || window->slept_ns != 0 || window->basis.domains == 0 ||
@@ -76,20 +123,14 @@ void agent_curve_feed_take(struct agent_curve_feed *feed, const struct agent_cur
     feed->gathered_ns += window->interval_ns;
     if (feed->gathered_ns < POINT_NS || feed->gathered_uj == 0)
         return;
-    uint64_t used_mcpu = agent_period_mcpu(feed->gathered_work_ns, feed->gathered_ns);
-    unsigned __int128 permille = (unsigned __int128)used_mcpu * 1000 / feed->basis.capacity_mcpu;
-    if (permille <= LOAD_MAX_PERMILLE)
-        agent_curve_observe(&feed->curve, (uint32_t)permille,
-                            agent_period_mw(feed->gathered_uj, feed->gathered_ns),
-                            feed->gathered_ns);
-    else
-        agent_curve_age(&feed->curve, feed->gathered_ns);
+    observe(feed, window);
     feed->gathered_uj = feed->gathered_work_ns = feed->gathered_ns = 0;
 }
 
 void agent_curve_feed_archive(struct agent_curve_feed *feed, struct agent_archive *archive)
 {
     uint64_t by_core = feed->basis.by_core, estimated = feed->basis.estimated;
+    uint64_t has_excess = feed->has_excess;
 
     agent_archive_u64(archive, &feed->basis.domains, UINT64_MAX, "");
     agent_archive_u64(archive, &feed->basis.capacity_mcpu, AGENT_CPUS_MAX * UINT64_C(1000),
@@ -99,6 +140,9 @@ void agent_curve_feed_archive(struct agent_curve_feed *feed, struct agent_archiv
     feed->basis.by_core = by_core != 0;
     feed->basis.estimated = estimated != 0;
     agent_curve_archive(&feed->curve, archive);
+    agent_curve_archive(&feed->excess, archive);
+    agent_archive_u64(archive, &has_excess, 1, "its curve is of no known kind");
+    feed->has_excess = has_excess != 0;
     if (archive->loading)
         feed->gathered_uj = feed->gathered_work_ns = feed->gathered_ns = feed->other_ns = 0;
 }
@@ -107,9 +151,18 @@ void agent_curve_feed_get(const struct agent_curve_feed *feed, const struct agen
                           struct kw_curve *ret)
 {
     const struct agent_curve_basis *basis = feed->basis.capacity_mcpu != 0 ? &feed->basis : now;
+    struct kw_curve excess;
 
     agent_curve_get(&feed->curve, basis->capacity_mcpu, basis->estimated, ret);
     ret->by_core = basis->by_core;
+    if (!feed->has_excess)
+        return;
+    agent_curve_get(&feed->excess, basis->capacity_mcpu, false, &excess);
+    ret->platform.present = true;
+    for (unsigned k = 0; k < KW_CURVE_KNOTS; k++) {
+        ret->platform.mw[k] = ret->knots[k].mw + excess.knots[k].mw; /* a megawatt each at most */
+        ret->platform.confidence_permille[k] = excess.knots[k].confidence_permille;
+    }
 }
 
 uint64_t agent_curve_domain(uint64_t domains, unsigned slot)

@@ -26,11 +26,16 @@ struct agent_curve_window {
     bool fit; /**< its energy and its work are known, and cover the same time */
     uint64_t measured_uj, work_ns;
     uint64_t interval_ns;
-    uint64_t slept_ns; /**< beside it */
+    uint64_t slept_ns;                   /**< beside it */
+    uint64_t platform_mw, platform_t_ns; /**< latest of the machine's own meter and when; 0: none */
 };
 
 struct agent_curve_feed {
     struct agent_curve curve;
+    struct agent_curve excess; /**< what the machine draws beyond the curve */
+    bool has_excess;
+    uint64_t platform_t_ns;   /**< of the reading used last */
+    unsigned before_permille; /**< load of the point before */
     struct agent_curve_basis basis;
     uint64_t other_ns; /**< for how long another basis has been there */
     uint64_t gathered_uj, gathered_work_ns, gathered_ns; /**< towards the next point */
@@ -42,6 +47,9 @@ void agent_curve_feed_init(struct agent_curve_feed *feed, uint64_t prior_idle_mw
 
 /** Takes a window in, or leaves it out; what was known ages by it either way. */
 void agent_curve_feed_take(struct agent_curve_feed *feed, const struct agent_curve_window *window);
+
+/** Time passed of which nothing can be learnt. */
+void agent_curve_feed_age(struct agent_curve_feed *feed, uint64_t passed_ns);
 
 /** Saves or loads the curve and its basis. */
 void agent_curve_feed_archive(struct agent_curve_feed *feed, struct agent_archive *archive);

@@ -95,7 +95,7 @@ int agent_learnt_load(const struct agent_attribution_ops *method, size_t max_wor
     }
     *ret = state;
     *ret_age_ms = age_ms > 0 ? age_ms : 0;
-    agent_curve_age(&read.curve, (uint64_t)*ret_age_ms * KW_NS_PER_MS);
+    agent_curve_feed_age(&read, (uint64_t)*ret_age_ms * KW_NS_PER_MS);
     *curve = read;
     return 0;
 }

@@ -243,6 +243,8 @@ static void learn(struct agent_sampler *sampler, uint64_t measured_uj,
         .work_ns = window->work_ns,
         .interval_ns = interval_ns,
         .slept_ns = slept_ns,
+        .platform_mw = sampler->metered.platform_mw,
+        .platform_t_ns = sampler->metered.has_platform ? sampler->metered.platform_t_ns : 0,
     };
     double history = (double)sampler->watched_ns /
                      (double)(sampler->watched_ns + interval_ns + (interval_ns == 0));

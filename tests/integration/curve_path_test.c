@@ -79,7 +79,9 @@ static struct kw_curve watch(bool shares_told)
                                                   .fit = true,
                                                   .measured_uj = mw * (WINDOW / 1000000),
                                                   .work_ns = shares_told ? work_ns : cpu_ns,
-                                                  .interval_ns = WINDOW};
+                                                  .interval_ns = WINDOW,
+                                                  .platform_mw = 40000 + mw * 5 / 4,
+                                                  .platform_t_ns = (1 + i) * WINDOW};
         agent_curve_feed_take(&feed, &window);
     }
     agent_curve_feed_get(&feed, &basis, &ret);
@@ -103,6 +105,9 @@ static void test_by_core(void **state)
     assert_true(curve.knots[0].confidence_permille > 0);
     struct ext_node node = publish(&curve, 24000, true, 18400); /* 8 cores of one, 8 of two */
     assert_true(node.capacity_mcpu == CORES * 1300 && node.used_mcpu == 18400);
+    /* caps go by the machine's own meter: 25 % is lost in its power supply */
+    double wall = ext_watts_slope(&node.watts, 18400, 1000).mw_per_mcpu * 1000;
+    assert_true(fabs(wall - MW_A_CORE * 1.25) < MW_A_CORE * 0.05);
     for (unsigned cores = 0; cores < CORES; cores += 3) {
         double mw = ext_hull_marginal_mw(&node.hull, cores * 1000.0, 1000);
         assert_true(fabs(mw - MW_A_CORE) < MW_A_CORE * 0.03);

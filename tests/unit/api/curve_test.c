@@ -79,6 +79,13 @@ static void test_broken_rules_are_named(void **state)
     curve = three_knots();
     curve.knots[1].confidence_permille = 1001;
     assert_string_equal(kw_curve_check(&curve), "confidence_permille must be 0 to 1000");
+    curve = three_knots();
+    curve.platform = (struct kw_curve_platform){.present = true, .mw = {50, 50, 49}};
+    assert_string_equal(kw_curve_check(&curve), "platform_mw must not fall");
+    curve.platform = (struct kw_curve_platform){.present = true, .confidence_permille = {0, 1001}};
+    assert_string_equal(kw_curve_check(&curve), "platform_confidence_permille must be 0 to 1000");
+    curve.platform.present = false;
+    assert_null(kw_curve_check(&curve));
 }
 
 static void test_a_refused_curve_names_the_rule(void **state)
@@ -92,6 +99,11 @@ static void test_a_refused_curve_names_the_rule(void **state)
 
     assert_int_equal(kw_curve_decode(falls, strlen(falls), &curve, &why), -EBADMSG);
     assert_string_equal(why, "mw must not fall");
+    static const char part[] =
+        "{\"schema\":1,\"capacity_mcpu\":1,\"knots\":[{\"load_permille\":0,\"mw\":2,"
+        "\"platform_mw\":3},{\"load_permille\":1000,\"mw\":2}]}";
+    assert_int_equal(kw_curve_decode(part, strlen(part), &curve, &why), -EBADMSG);
+    assert_string_equal(why, "platform_mw");
 }
 
 static void test_power_of_an_unchecked_curve_is_defined(void **state)

@@ -178,6 +178,26 @@ static enum ext_cap_verdict verdict(const struct fixture *f, char node, double m
     return ext_caps_check(f->caps, (size_t)(node - 'a'), &need);
 }
 
+/** Where the machine's own meter was learnt from, its curve counts, not that of the domains. */
+static void test_platform_curve(void **state)
+{
+    struct kw_curve curve = {.capacity_mcpu = 8000,
+                             .n = 2,
+                             .knots = {{0, 100000, 0}, {1000, 180000, 0}},
+                             .platform = {.present = true, .mw = {150000, 270000}}};
+    struct kw_sample sample = {.watts_mw = 110000, .platform = {.present = true, .mw = 165000}};
+    struct ext_watts watts = {0};
+
+    (void)state;
+    ext_watts_sample(&watts, &sample);
+    ext_watts_curve(&watts, &curve);
+    struct ext_watts_slope slope = ext_watts_slope(&watts, 1000, 2000);
+    assert_true(slope.base_mw == 165000 + 2 * 15000 && slope.mw_per_mcpu == 15);
+    curve.platform.present = false;
+    ext_watts_curve(&watts, &curve);
+    assert_true(ext_watts_slope(&watts, 1000, 2000).mw_per_mcpu == 10);
+}
+
 static void test_node_caps(void **state)
 {
     (void)state;
@@ -343,10 +363,10 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_files),  cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_node_caps),  cmocka_unit_test(test_domain_caps),
-        cmocka_unit_test(test_hysteresis), cmocka_unit_test(test_sigmas),
-        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_bad_files),      cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_platform_curve), cmocka_unit_test(test_node_caps),
+        cmocka_unit_test(test_domain_caps),    cmocka_unit_test(test_hysteresis),
+        cmocka_unit_test(test_sigmas),         cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

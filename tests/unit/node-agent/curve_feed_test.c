@@ -177,6 +177,47 @@ static void test_another_size(void **state)
     assert_in_range(get(&feed).knots[10].mw, 29000, 31000);
 }
 
+/** The machine's own meter: what it shows beyond the domains, where load was steady. */
+static void test_platform(void **state)
+{
+    struct agent_curve_feed feed;
+    struct agent_curve_window window;
+
+    (void)state;
+    agent_curve_feed_init(&feed, 10000, 60000);
+    feed_n(&feed, window_of(4000, 30000), 300);
+    assert_false(get(&feed).platform.present);
+    for (unsigned i = 0; i < 6000; i++) { /* a reading each second: 50 W more, 60 W at half load */
+        bool half = i / 100 % 2 == 1;
+        window = half ? window_of(4000, 30000) : window_of(0, 10000);
+        window.platform_t_ns = (1 + i / 10) * KW_NS_PER_S;
+        window.platform_mw = half ? 90000 : 60000;
+        if (i % 100 < 10)
+            window.platform_mw = 500000; /* it lags */
+        agent_curve_feed_take(&feed, &window);
+    }
+    struct kw_curve curve = get(&feed);
+    assert_true(curve.platform.present);
+    assert_in_range(curve.knots[0].mw, 9900, 10100);
+    assert_in_range(curve.platform.mw[0], 59000, 61000);
+    assert_in_range(curve.platform.mw[5], 89000, 91000);
+    assert_true(curve.platform.confidence_permille[5] > 500);
+    assert_int_equal(curve.platform.confidence_permille[10], 0);
+    /* a reading that does not move says nothing more; nor does one below the domains */
+    unsigned sure = curve.platform.confidence_permille[5];
+    window = window_of(4000, 30000);
+    window.platform_t_ns = 600 * KW_NS_PER_S;
+    window.platform_mw = 200000;
+    feed_n(&feed, window, 300);
+    window.platform_mw = 1000;
+    for (unsigned i = 0; i < 300; i++) {
+        window.platform_t_ns += KW_NS_PER_S;
+        agent_curve_feed_take(&feed, &window);
+    }
+    assert_in_range(get(&feed).platform.mw[5], 89000, 91000);
+    assert_true(get(&feed).platform.confidence_permille[5] <= sure);
+}
+
 /** Whatever comes: monotone, within what was seen at loads that were, and nothing is known of loads
  * that were not. */
 static void test_random_streams(void **state)
@@ -197,6 +238,8 @@ static void test_random_streams(void **state)
             window.measured_uj *= 10;
             window.work_ns *= 10;
             window.interval_ns *= 10;
+            window.platform_t_ns = i / 2;
+            window.platform_mw = next() % 600000;
             agent_curve_feed_take(&feed, &window);
             if (!window.fit)
                 continue;
@@ -242,10 +285,15 @@ static void test_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps_of_a_joule),        cmocka_unit_test(test_weighs_by_time),
-        cmocka_unit_test(test_one_load_is_one_knot),    cmocka_unit_test(test_unfit_windows),
-        cmocka_unit_test(test_a_model_is_not_mixed_in), cmocka_unit_test(test_another_size),
-        cmocka_unit_test(test_random_streams),          cmocka_unit_test(test_work),
+        cmocka_unit_test(test_steps_of_a_joule),
+        cmocka_unit_test(test_weighs_by_time),
+        cmocka_unit_test(test_one_load_is_one_knot),
+        cmocka_unit_test(test_unfit_windows),
+        cmocka_unit_test(test_a_model_is_not_mixed_in),
+        cmocka_unit_test(test_another_size),
+        cmocka_unit_test(test_platform),
+        cmocka_unit_test(test_random_streams),
+        cmocka_unit_test(test_work),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
