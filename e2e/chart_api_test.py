@@ -68,15 +68,19 @@ def every_switch_is_valid(made: Chart) -> None:
 
 def least_privilege(case: str, key: str, pod: dict) -> None:
     where = f"case {case}: {key}"
-    check(not pod.get("hostNetwork") and not pod.get("hostPID") and not pod.get("hostIPC"), f"{where} is in the host's namespaces")
+    agent, asked = key.startswith("DaemonSet/"), chart.CASES[case].get("agent.config", {})
+    sees = agent and (chart.CASES[case].get("agent.hostPID", False) or asked.get("metricsProcesses", 0) > 0)
+    limits = agent and asked.get("enforceCap", {}).get("watts", 0) > 0
+    check(not pod.get("hostNetwork") and not pod.get("hostIPC"), f"{where} is in the host's namespaces")
+    check(pod.get("hostPID", False) == sees, f"{where} sees the host's processes, or does not where it is asked to")
     check(pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, f"{where} has no seccomp profile")
-    names = chart.CASES[case].get("agent.config", {}).get("pods") != "off"
+    names = asked.get("pods") != "off"
     config = chart.CASES[case].get("extender.config", {})
     pods = config.get("watchPods", True) or config.get("watchNodes", False)
-    calls = (any(word in key for word in ("recommender", "kwatt-scheduler")) or (key.startswith("DaemonSet/") and names)
+    calls = (any(word in key for word in ("recommender", "kwatt-scheduler")) or (agent and names)
              or (key.startswith("Deployment/") and "extender" in key and pods))
     check(pod.get("automountServiceAccountToken") == calls, f"{where}: who calls the API server has a token, and nobody else")
-    agent = key.startswith("DaemonSet/")
+    writable = {"data", "tmp"} | ({"powercap", "former-limits"} if limits else set())
     for container in pod["containers"]:
         rights = container["securityContext"]
         check(rights["readOnlyRootFilesystem"] and rights["allowPrivilegeEscalation"] is False, f"{where} may write or rise")
@@ -86,7 +90,7 @@ def least_privilege(case: str, key: str, pod: dict) -> None:
         check(container["resources"].get("limits", {}).get("memory"), f"{where} has no memory limit")
         check(key.startswith("Pod/") or "livenessProbe" in container and "readinessProbe" in container, f"{where} has no probes")
         for mount in container.get("volumeMounts", []):
-            check(mount.get("readOnly") or mount["name"] in ("data", "tmp"), f"{where}: {mount['name']} is writable")
+            check(mount.get("readOnly") or mount["name"] in writable, f"{where}: {mount['name']} is writable")
 
 
 def defaults_are_as_documented(made: Chart) -> None:
