@@ -12,8 +12,8 @@
 
 #include "api/codec.h"
 
-/* A record of a pod with one container has 700 bytes. */
-#define FIRST_CAP 1024
+/* A record of a pod with one container has 1000 bytes. */
+#define FIRST_CAP 2048
 
 static void fail(struct kw_out *out, int rc)
 {

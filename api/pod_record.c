@@ -101,6 +101,23 @@ static void write_owner(const struct kw_pod_record *record, struct kw_out *out)
     kw_out_end(out, '}');
 }
 
+/** What else there is to say of its present power. */
+static void write_causes(const struct kw_pod_record *record, struct kw_out *out)
+{
+    write_known(out, "dram_mw", record->dram_mw);
+    write_known(out, "sigma_mw", record->sigma_mw);
+    if (record->cpu_intensity.sigma_permille > 0) {
+        kw_out_u64(out, "intensity_permille", record->cpu_intensity.permille);
+        kw_out_u64(out, "intensity_sigma_permille", record->cpu_intensity.sigma_permille);
+    }
+    if (record->dram_intensity.sigma_permille > 0) {
+        kw_out_u64(out, "dram_intensity_permille", record->dram_intensity.permille);
+        kw_out_u64(out, "dram_intensity_sigma_permille", record->dram_intensity.sigma_permille);
+    }
+    write_known(out, "idle_equal_mw", record->idle_equal_mw);
+    write_known(out, "idle_requests_mw", record->idle_requests_mw);
+}
+
 void kw_pod_record_write(const struct kw_pod_record *record, struct kw_out *out)
 {
     if ((unsigned)record->kind >= KW_WORKLOAD__MAX || record->id == NULL || record->id[0] == '\0' ||
@@ -124,11 +141,16 @@ void kw_pod_record_write(const struct kw_pod_record *record, struct kw_out *out)
     kw_out_time_ms(out, "ended_unix_ms", record->ended_unix_ms);
     kw_out_time_ms(out, "t_unix_ms", record->t_unix_ms);
     kw_out_u64(out, "cpu_ns", record->cpu_ns);
+    write_known(out, "shared_ns", record->shared_ns);
+    write_known(out, "cycles", record->cycles);
+    write_known(out, "instructions", record->instructions);
+    write_known(out, "llc_misses", record->llc_misses);
     kw_out_u64(out, "active_uj", record->active_uj);
     kw_out_u64(out, "dram_uj", record->dram_uj);
     write_known(out, "idle_uj", record->idle_uj);
     kw_out_u64(out, "sigma_uj", record->sigma_uj);
     kw_out_u64(out, "watts_mw", record->watts_mw);
+    write_causes(record, out);
     kw_out_u64(out, "memory_bytes", record->memory_bytes);
     if (record->requests_unit != NULL && record->requests_unit[0] != '\0') {
         kw_out_u64(out, "requests_total", record->requests_total);
@@ -219,6 +241,26 @@ static void containers_from_json(struct kw_reader *reader, const json_t *object,
     }
 }
 
+static void causes_from_json(struct kw_reader *reader, const json_t *object,
+                             struct kw_pod_record *ret)
+{
+    kw_get_u64(reader, object, "shared_ns", KW_OPTIONAL, &ret->shared_ns);
+    kw_get_u64(reader, object, "cycles", KW_OPTIONAL, &ret->cycles);
+    kw_get_u64(reader, object, "instructions", KW_OPTIONAL, &ret->instructions);
+    kw_get_u64(reader, object, "llc_misses", KW_OPTIONAL, &ret->llc_misses);
+    kw_get_u64(reader, object, "dram_mw", KW_OPTIONAL, &ret->dram_mw);
+    kw_get_u64(reader, object, "sigma_mw", KW_OPTIONAL, &ret->sigma_mw);
+    kw_get_u64(reader, object, "intensity_permille", KW_OPTIONAL, &ret->cpu_intensity.permille);
+    kw_get_u64(reader, object, "intensity_sigma_permille", KW_OPTIONAL,
+               &ret->cpu_intensity.sigma_permille);
+    kw_get_u64(reader, object, "dram_intensity_permille", KW_OPTIONAL,
+               &ret->dram_intensity.permille);
+    kw_get_u64(reader, object, "dram_intensity_sigma_permille", KW_OPTIONAL,
+               &ret->dram_intensity.sigma_permille);
+    kw_get_u64(reader, object, "idle_equal_mw", KW_OPTIONAL, &ret->idle_equal_mw);
+    kw_get_u64(reader, object, "idle_requests_mw", KW_OPTIONAL, &ret->idle_requests_mw);
+}
+
 void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
                              struct kw_pod_record *ret)
 {
@@ -246,6 +288,7 @@ void kw_pod_record_from_json(struct kw_reader *reader, const json_t *object,
     kw_get_u64(reader, object, "cpu_ns", KW_REQUIRED, &ret->cpu_ns);
     kw_get_u64(reader, object, "active_uj", KW_REQUIRED, &ret->active_uj);
     kw_get_u64(reader, object, "dram_uj", KW_OPTIONAL, &ret->dram_uj);
+    causes_from_json(reader, object, ret);
     kw_get_u64(reader, object, "idle_uj", KW_OPTIONAL, &ret->idle_uj);
     kw_get_u64(reader, object, "sigma_uj", KW_OPTIONAL, &ret->sigma_uj);
     kw_get_u64(reader, object, "watts_mw", KW_OPTIONAL, &ret->watts_mw);

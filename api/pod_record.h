@@ -51,6 +51,12 @@ struct kw_container_record {
     uint64_t requests_total; /**< answered, in the record's requests_unit */
 };
 
+/** What a workload is believed to draw, of what its features let expect on this machine. */
+struct kw_intensity {
+    uint64_t permille;
+    uint64_t sigma_permille; /**< standard deviation; 0: nothing is believed */
+};
+
 struct kw_pod_record {
     enum kw_workload_kind kind;
     char *id;
@@ -72,11 +78,19 @@ struct kw_pod_record {
     int64_t ended_unix_ms;   /**< 0: running */
     int64_t t_unix_ms;       /**< end of the window that the numbers include */
     uint64_t cpu_ns;
+    uint64_t shared_ns; /**< the part of cpu_ns with the SMT sibling busy; 0, as the three below,
+                           where it is not counted */
+    uint64_t cycles, instructions, llc_misses;
     uint64_t active_uj; /**< all domains; above idle */
     uint64_t dram_uj;   /**< the part of active_uj that DRAM drew */
     uint64_t idle_uj;   /**< idle energy by the sample's idle_policy; not part of active_uj */
     uint64_t sigma_uj;  /**< standard deviation of active_uj; 0: not estimated */
     uint64_t watts_mw;  /**< EWMA of active power; 0 once ended */
+    uint64_t dram_mw;   /**< the part of watts_mw that DRAM draws */
+    uint64_t sigma_mw;  /**< standard deviation of watts_mw; 0: not estimated */
+    struct kw_intensity cpu_intensity, dram_intensity;
+    uint64_t idle_equal_mw, idle_requests_mw; /**< what it would get of the node's idle power by the
+                                                 policies of these names, whichever is in use */
     uint64_t memory_bytes;
     uint64_t requests_total; /**< answered since the epoch began */
     char *requests_unit;     /**< "turn"; "": requests are not counted. Only counts of one unit are

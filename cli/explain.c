@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The extender keeps its last decisions and writes them for people itself; this asks it, and shows
- * what it says. Each of several extenders knows what it was asked itself.
+ * Two questions. Why a pod was placed where it is: the extender keeps its last decisions and writes
+ * them for people itself; this asks it, and shows what it says. Each of several extenders knows
+ * what it was asked itself. Where a pod's watts come from: cli/explain_pod.h.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -9,14 +10,17 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/explain_pod.h"
 #include "cli/source.h"
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/http_rows.h"
+#include "common/redis_rows.h"
 
 struct settings {
-    char *extender;
+    char *extender, *pod, *agent, *node, *state_dir;
     bool json;
+    struct kw_redis_access redis;
     struct kw_http_client_tls tls;
 };
 
@@ -33,7 +37,37 @@ static const struct kw_conf_option rows[] = {
      .group = "Extender",
      .help = "the extender to ask: HOST:PORT, unix:PATH or a URL. Of several, each knows the pods\n"
              "that it was asked about itself"},
-    KW_HTTP_CLIENT_TLS_ROWS(struct settings, tls, "Extender", "the extender's"){
+    {.flag = "pod",
+     .type = KW_CONF_STRING,
+     .offset = AT(pod),
+     .min = 1,
+     .max = 4095,
+     .metavar = "NAMESPACE/NAME",
+     .group = "Watts",
+     .help = "where its watts come from. Also a name, or the id of any workload"},
+    {.flag = "agent",
+     .env = "KWATT_AGENT",
+     .type = KW_CONF_STRING,
+     .offset = AT(agent),
+     .metavar = "URL",
+     .group = "Watts",
+     .help = "agent to ask; default: that of the kwatt up that runs, else " CLI_DEFAULT_AGENT},
+    KW_REDIS_ROWS(struct settings, redis, "Watts", NULL,
+                  "look the pod up in what a cluster's nodes publish there: " KW_REDIS_URL_FORMS){
+        .flag = "node",
+        .type = KW_CONF_STRING,
+        .offset = AT(node),
+        .metavar = "NAME",
+        .group = "Watts",
+        .help = "with --redis: the node that it runs on; default: all are looked through"},
+    {.flag = "state-dir",
+     .env = "KWATT_STATE_DIR",
+     .type = KW_CONF_STRING,
+     .offset = AT(state_dir),
+     .metavar = "DIR",
+     .group = "Watts",
+     .help = "state folder of the kwatt up to look for"},
+    KW_HTTP_CLIENT_TLS_ROWS(struct settings, tls, "HTTPS", "the extender's or agent's"){
         .flag = "json",
         .type = KW_CONF_BOOL,
         .offset = AT(json),
@@ -51,9 +85,12 @@ static const struct kw_conf_program program = {
         "best. kube-scheduler adds the scores of its own plugins and decides. An extender keeps\n"
         "its last 256 answers; without a pod all of them are shown, the latest first, and in a dry "
         "run\n"
-        "the watts that kwatt's best nodes would have saved so far.",
+        "the watts that kwatt's best nodes would have saved so far.\n"
+        "With --pod it says where a pod's watts come from: what it did, how much more or less it\n"
+        "draws than that lets expect, how sure that is, and what it would get of the idle power.",
     .examples = "  kwatt explain\n"
-                "  kwatt explain shop/web-5d8 --extender 10.0.0.90:9890\n",
+                "  kwatt explain shop/web-5d8 --extender 10.0.0.90:9890\n"
+                "  kwatt explain --pod shop/web-5d8 --redis redis://redis:6379\n",
     .options = rows,
     .n_options = KW_ARRAY_SIZE(rows),
     .positionals = true,
@@ -103,6 +140,34 @@ static int ask(const struct settings *settings, const char *pod, struct kw_buf *
     return 0;
 }
 
+/** What the arguments ask for beside being well formed. */
+static int check(const struct settings *settings, const char *decided, size_t n, struct kw_err *err)
+{
+    if (n > 1)
+        return kw_err_set(err, -EINVAL, "one pod at a time");
+    if (decided != NULL && settings->pod != NULL)
+        return kw_err_set(err, -EINVAL,
+                          "either POD, for why it is where it is, or --pod, for its watts");
+    if (decided != NULL && !is_pod(decided))
+        return kw_err_set(err, -EINVAL, "\"%.100s\" is no name of a pod", decided);
+    if (settings->node != NULL && (settings->redis.url == NULL || settings->agent != NULL))
+        return kw_err_set(err, -EINVAL, "--node needs --redis: an agent knows its own node only");
+    return 0;
+}
+
+static int ask_for_watts(const struct cli_io *io, const struct settings *settings,
+                         struct kw_buf *answer, struct kw_err *err)
+{
+    const struct cli_origin_choice choice = {.redis = &settings->redis,
+                                             .tls = &settings->tls,
+                                             .agent = settings->agent,
+                                             .state_dir = settings->state_dir};
+    const struct cli_explain_pod asked = {
+        .pod = settings->pod, .node = settings->node, .json = settings->json};
+
+    return cli_explain_pod(io, &choice, &asked, answer, err);
+}
+
 int cli_explain(const struct cli_io *io, int argc, char **argv)
 {
     struct settings settings = {0};
@@ -113,14 +178,13 @@ int cli_explain(const struct cli_io *io, int argc, char **argv)
 
     if (rc == KW_CONF_DONE)
         return 0;
-    if (rc == 0 && (size_t)argc > first + 1)
-        rc = kw_err_set(&err, -EINVAL, "one pod at a time");
     const char *pod = rc == 0 && (size_t)argc > first ? argv[first] : NULL;
-    if (rc == 0 && pod != NULL && !is_pod(pod))
-        rc = kw_err_set(&err, -EINVAL, "\"%.100s\" is no name of a pod", pod);
+    if (rc == 0)
+        rc = check(&settings, pod, (size_t)argc - first, &err);
     int status = rc < 0 ? 2 : 0;
     if (rc == 0)
-        rc = ask(&settings, pod, &answer, &err);
+        rc = settings.pod != NULL ? ask_for_watts(io, &settings, &answer, &err)
+                                  : ask(&settings, pod, &answer, &err);
     if (rc < 0)
         (void)fprintf(io->err, "kwatt explain: %s\n", err.text);
     else

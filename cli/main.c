@@ -15,7 +15,7 @@ static const struct {
     {"check", "say what this machine offers for measuring, and what would help", cli_check},
     {"scheduler-config", "print the configuration that makes kube-scheduler ask kwatt",
      cli_scheduler_config},
-    {"explain", "say why pods were placed where they were", cli_explain},
+    {"explain", "say why a pod is where it is, and where its watts come from", cli_explain},
     {"replay", "split the energy of a recording again, by any method", cli_replay},
     {"train", "make a power model for machines without a meter", cli_train},
     {"simulate", "say what placement would save on a fleet", cli_simulate},
@@ -36,6 +36,7 @@ static void print_help(FILE *out)
                        "  kwatt check                       what this machine offers\n"
                        "  kwatt scheduler-config            how kube-scheduler comes to ask kwatt\n"
                        "  kwatt explain shop/web-5d8        what spoke for its node\n"
+                       "  kwatt explain --pod shop/web-5d8  where its watts come from\n"
                        "  kwatt replay case.jsonl           who drew what in a recording\n"
                        "  kwatt simulate placement --help   what placement would save\n\n"
                        "kubectl kwatt COMMAND is the same. kwatt --version prints the version.\n");

@@ -6,7 +6,6 @@
  * so.
  */
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,9 +15,9 @@
 #include "api/names.h"
 #include "api/report.h"
 #include "cli/cli.h"
+#include "cli/origin.h"
 #include "cli/screen.h"
 #include "cli/source.h"
-#include "cli/state.h"
 #include "cli/text.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -27,7 +26,6 @@
 #include "common/redis_rows.h"
 #include "common/version.h"
 
-#define DEFAULT_AGENT "http://127.0.0.1:9891"
 /** Summary, header, "and more", a note. */
 #define OTHER_LINES   8
 /** What failed, in a window of 80 columns. */
@@ -53,10 +51,8 @@ struct top {
     const struct cli_io *io;
     struct settings settings;
     struct cli_screen screen;
-    struct kw_redis *redis;
-    struct kw_http_client *agent;
-    char agent_name[300]; /**< for messages */
-    char problem[512];    /**< why the last reading failed; "" it did not */
+    struct cli_origin origin;
+    char problem[512]; /**< why the last reading failed; "" it did not */
     struct reading now, before;
 };
 
@@ -98,7 +94,7 @@ static const struct kw_conf_option rows[] = {
      .offset = AT(agent),
      .metavar = "URL",
      .group = "Source",
-     .help = "agent to ask; default: that of the kwatt up that runs, else " DEFAULT_AGENT},
+     .help = "agent to ask; default: that of the kwatt up that runs, else " CLI_DEFAULT_AGENT},
     KW_HTTP_CLIENT_TLS_ROWS(struct settings, tls, "Source", "the agent's")
         KW_REDIS_ROWS(struct settings, redis, "Source", NULL,
                       "show what the nodes of a cluster publish there: " KW_REDIS_URL_FORMS){
@@ -137,51 +133,18 @@ static void reading_clear(struct reading *reading)
     *reading = (struct reading){0};
 }
 
-/** The kwatt up of a state folder, or of the one that it took instead. */
-static void find_running(const char *dir, struct cli_running *ret)
-{
-    char other[PATH_MAX];
-
-    if (cli_state_find(dir, ret) == 0)
-        return;
-    for (unsigned n = 0; cli_state_fallback_dir(dir, n, other, sizeof(other)) == 0; n++) {
-        if (cli_state_find(other, ret) == 0)
-            return;
-    }
-}
-
 /** Sets up Redis or the agent to ask. */
 static int open_source(struct top *top, struct kw_err *err)
 {
-    struct settings *settings = &top->settings;
-    struct kw_redis_conf conf = {.access = settings->redis};
-    struct cli_running running = {0};
-    char dir[PATH_MAX] = "";
-    const char *agent = settings->agent;
-    int rc = 0;
+    const struct settings *settings = &top->settings;
+    struct cli_origin_choice choice = {.redis = &settings->redis,
+                                       .tls = &settings->tls,
+                                       .agent = settings->agent,
+                                       .state_dir = settings->state_dir};
 
-    if (settings->redis.url != NULL && settings->agent == NULL)
-        return kw_redis_new(&conf, &top->redis, err);
-    if (settings->node != NULL)
+    if (settings->node != NULL && (settings->redis.url == NULL || settings->agent != NULL))
         return kw_err_set(err, -EINVAL, "--node needs --redis: an agent knows its own node only");
-    if (agent == NULL) {
-        if (settings->state_dir != NULL)
-            (void)snprintf(dir, sizeof(dir), "%s", settings->state_dir);
-        else
-            (void)cli_state_default_dir(top->io, dir, sizeof(dir));
-        find_running(dir, &running);
-        if (running.agent[0] != '\0')
-            agent = running.agent;
-        else
-            agent = DEFAULT_AGENT;
-        conf = (struct kw_redis_conf){.access.url = running.redis};
-        /* its Redis has the advices; without them the table has two empty columns */
-        if (running.redis[0] != '\0')
-            (void)kw_redis_new(&conf, &top->redis, NULL);
-    }
-    (void)snprintf(top->agent_name, sizeof(top->agent_name), "%s", agent);
-    rc = cli_source_http_new(agent, &settings->tls, &top->agent, err);
-    return rc;
+    return cli_origin_open(top->io, &choice, &top->origin, err);
 }
 
 static int read_from_agent(struct top *top, struct reading *ret, struct kw_err *err)
@@ -191,18 +154,9 @@ static int read_from_agent(struct top *top, struct reading *ret, struct kw_err *
     ret->views = calloc(1, sizeof(*ret->views));
     if (ret->views == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
-    rc = cli_source_agent_view(top->agent, &ret->views[0], err);
-    if (rc == -EAGAIN)
+    rc = cli_origin_agent_view(&top->origin, &ret->views[0], err);
+    if (rc < 0)
         return rc;
-    if (rc < 0) {
-        char cause[256];
-        (void)snprintf(cause, sizeof(cause), "%.255s", err->text);
-        return kw_err_set(
-            err, rc,
-            "no agent answers at %.100s: %s; start one with kwatt up, or name another with "
-            "--agent URL, or a cluster's Redis with --redis URL",
-            top->agent_name, cause);
-    }
     ret->n = 1;
     return 0;
 }
@@ -213,20 +167,21 @@ static int read_from_redis(struct top *top, struct reading *ret, struct kw_err *
     struct kw_err skipped = {0};
     int rc = 0;
 
-    kw_redis_retry_now(top->redis);
+    kw_redis_retry_now(top->origin.redis);
     if (top->settings.node == NULL)
-        rc = cli_source_nodes(top->redis, &names, err);
+        rc = cli_source_nodes(top->origin.redis, &names, err);
     if (rc == 0) {
         ret->views = calloc(names.n + 1, sizeof(*ret->views));
         if (ret->views == NULL)
             rc = kw_err_set(err, -ENOMEM, "out of memory");
     }
     if (rc == 0 && top->settings.node != NULL) {
-        rc = cli_source_redis_view(top->redis, top->settings.node, &ret->views[0], err);
+        rc = cli_source_redis_view(top->origin.redis, top->settings.node, &ret->views[0], err);
         ret->n = rc == 0;
     }
     for (size_t i = 0; rc == 0 && i < names.n; i++) {
-        rc = cli_source_redis_view(top->redis, names.items[i], &ret->views[ret->n], &skipped);
+        rc =
+            cli_source_redis_view(top->origin.redis, names.items[i], &ret->views[ret->n], &skipped);
         ret->n += rc == 0;
         /* one node's bad record hides that node, not the others */
         if (rc == -EBADMSG || rc == -EPROTONOSUPPORT || rc == -ENOENT) {
@@ -239,22 +194,23 @@ static int read_from_redis(struct top *top, struct reading *ret, struct kw_err *
     }
     cli_names_clear(&names);
     if (rc < 0 && rc != -ENOENT && rc != -EBADMSG && rc != -EPROTONOSUPPORT)
-        (void)kw_err_wrap(err, "cannot read from Redis %.100s", kw_redis_name(top->redis));
+        (void)kw_err_wrap(err, "cannot read from Redis %.100s", kw_redis_name(top->origin.redis));
     return rc;
 }
 
 static int read_all(struct top *top, struct kw_err *err)
 {
     struct reading fresh = {0};
-    int rc =
-        top->agent != NULL ? read_from_agent(top, &fresh, err) : read_from_redis(top, &fresh, err);
+    int rc = top->origin.agent != NULL ? read_from_agent(top, &fresh, err)
+                                       : read_from_redis(top, &fresh, err);
 
     if (rc < 0) {
         reading_clear(&fresh);
         return rc;
     }
-    if (fresh.n == 1 && top->redis != NULL)
-        (void)cli_source_advices(top->redis, fresh.views[0].sample.node, &fresh.advices, NULL);
+    if (fresh.n == 1 && top->origin.redis != NULL)
+        (void)cli_source_advices(top->origin.redis, fresh.views[0].sample.node, &fresh.advices,
+                                 NULL);
     /* the same samples again: the rates of the window before stay */
     if (top->now.n > 0 && fresh.n == top->now.n &&
         fresh.views[0].sample.seq == top->now.views[0].sample.seq &&
@@ -365,7 +321,7 @@ static int show_nodes(struct top *top)
 /** One document, or an array of them where all nodes of a Redis were asked for. */
 static int print_json(struct top *top)
 {
-    bool array = top->agent == NULL && top->settings.node == NULL;
+    bool array = top->origin.agent == NULL && top->settings.node == NULL;
     int rc = 0;
 
     if (array)
@@ -390,7 +346,7 @@ static int show(struct top *top)
 {
     if (top->settings.json)
         return print_json(top);
-    if (top->agent == NULL && top->settings.node == NULL)
+    if (top->origin.agent == NULL && top->settings.node == NULL)
         return show_nodes(top);
     return show_workloads(top);
 }
@@ -431,8 +387,7 @@ int cli_top(const struct cli_io *io, int argc, char **argv)
         rc = run(&top, &err);
         reading_clear(&top.now);
         reading_clear(&top.before);
-        kw_http_client_free(&top.agent);
-        kw_redis_free(&top.redis);
+        cli_origin_close(&top.origin);
         kw_conf_free(&program, &top.settings);
     }
     if (rc == 0)

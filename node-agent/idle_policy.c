@@ -44,24 +44,33 @@ static bool reserve(struct agent_idle_shares *shares, size_t n)
     return true;
 }
 
+const uint64_t *agent_idle_portions(struct agent_idle_shares *shares, enum agent_idle_policy policy,
+                                    struct agent_workload *const *workloads, size_t n,
+                                    uint64_t idle, uint64_t capacity_mcpu)
+{
+    uint64_t requested = 0;
+
+    if (policy == AGENT_IDLE_NONE || !reserve(shares, n + 1))
+        return NULL;
+    uint64_t *weights = shares->memory, *given = weights + n + 1, *scratch = given + n + 1;
+    for (size_t i = 0; i < n; i++) {
+        weights[i] = weight_of(policy, workloads[i]);
+        requested += weights[i];
+    }
+    weights[n] =
+        policy == AGENT_IDLE_REQUESTS && capacity_mcpu > requested ? capacity_mcpu - requested : 0;
+    /* less than all: nobody runs */
+    return agent_apportion(idle, weights, n + 1, given, scratch) == idle ? given : NULL;
+}
+
 void agent_idle_share(struct agent_idle_shares *shares, struct agent_workload *const *workloads,
                       size_t n, uint64_t idle_uj, uint64_t capacity_mcpu)
 {
-    if (shares->policy == AGENT_IDLE_NONE || !reserve(shares, n + 1)) {
+    const uint64_t *given =
+        agent_idle_portions(shares, shares->policy, workloads, n, idle_uj, capacity_mcpu);
+
+    if (given == NULL) {
         shares->unshared_uj += idle_uj;
-        return;
-    }
-    uint64_t *weights = shares->memory, *given = weights + n + 1, *scratch = given + n + 1;
-    uint64_t requested = 0;
-    for (size_t i = 0; i < n; i++) {
-        weights[i] = weight_of(shares->policy, workloads[i]);
-        requested += weights[i];
-    }
-    weights[n] = shares->policy == AGENT_IDLE_REQUESTS && capacity_mcpu > requested
-                     ? capacity_mcpu - requested
-                     : 0;
-    if (agent_apportion(idle_uj, weights, n + 1, given, scratch) != idle_uj) {
-        shares->unshared_uj += idle_uj; /* nobody runs */
         return;
     }
     for (size_t i = 0; i < n; i++)

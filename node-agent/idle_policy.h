@@ -39,5 +39,14 @@ struct agent_idle_shares {
 void agent_idle_share(struct agent_idle_shares *shares, struct agent_workload *const *workloads,
                       size_t n, uint64_t idle_uj, uint64_t capacity_mcpu);
 
+/**
+ * What each workload would get of `idle` by a policy, in its unit, whichever policy is in use.
+ * @return n entries and the node's own; they add up to `idle` and are valid until the next call.
+ * NULL: nobody gets any, or there is no memory.
+ */
+const uint64_t *agent_idle_portions(struct agent_idle_shares *shares, enum agent_idle_policy policy,
+                                    struct agent_workload *const *workloads, size_t n,
+                                    uint64_t idle, uint64_t capacity_mcpu);
+
 /** Frees the memory, not the struct. */
 void agent_idle_shares_free(struct agent_idle_shares *shares);

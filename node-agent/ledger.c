@@ -224,6 +224,7 @@ void agent_ledger_begin(struct agent_ledger *ledger)
         workload->window_own_ns = 0;
         workload->window_cpu_uj = 0;
         workload->window_dram_uj = 0;
+        workload->window_sigma_uj = 0;
         for (size_t k = 0; k < workload->n_containers; k++)
             workload->containers[k].window_ns = 0;
     }
@@ -236,9 +237,11 @@ void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *worklo
     struct agent_counts *into = workload == NULL ? ledger->system_counts : workload->window_counts;
     uint64_t all = 0;
 
-    for (unsigned p = 0; counts != NULL && p < ledger->n_packages; p++)
+    for (unsigned p = 0; counts != NULL && p < ledger->n_packages; p++) {
         agent_counts_add(&into[p], &counts[p]);
-
+        if (workload != NULL)
+            agent_counts_add(&workload->counts, &counts[p]);
+    }
     for (unsigned p = 0; p < ledger->n_packages; p++) {
         all += cpu_ns[p];
         if (workload == NULL)
@@ -296,6 +299,7 @@ static void book(struct agent_ledger *ledger, const struct agent_ledger_energy *
         const struct agent_share *share = &split->shares[i];
         total->pods_uj += share->active_uj;
         workload->sigma_uj += share->sigma_uj;
+        workload->window_sigma_uj += share->sigma_uj;
         if (energy->dram) {
             workload->dram_uj += share->active_uj;
             workload->window_dram_uj += share->active_uj;
@@ -381,9 +385,12 @@ void agent_ledger_end(struct agent_ledger *ledger, uint64_t now_ns, uint64_t int
         if (workload->cgroups == 0) {
             workload->cpu_mw = 0;
             workload->dram_mw = 0;
+            workload->sigma_mw = 0;
         } else if (interval_ns > 0) {
             agent_containers_smooth(&workload->cpu_mw, workload->window_cpu_uj, interval_ns, keep);
             agent_containers_smooth(&workload->dram_mw, workload->window_dram_uj, interval_ns,
+                                    keep);
+            agent_containers_smooth(&workload->sigma_mw, workload->window_sigma_uj, interval_ns,
                                     keep);
             workload->watched_ns += interval_ns;
         }

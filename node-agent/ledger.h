@@ -77,7 +77,9 @@ struct agent_workload {
     uint64_t idle_uj;       /**< by the policy (node-agent/idle_policy.h); not part of the above */
     uint64_t sigma_uj;      /**< sum of the windows' sigmas: what a method errs by lasts */
     double cpu_mw, dram_mw; /**< EWMA of active power */
-    uint64_t watched_ns;    /**< how long they have been averaged */
+    double sigma_mw;        /**< the same of the windows' sigmas */
+    struct agent_counts counts; /**< beside CPU time, since the epoch began */
+    uint64_t watched_ns;        /**< how long they have been averaged */
     uint64_t memory_bytes;
     uint64_t memory_t_ns;   /**< when memory was last read; 0: never */
     uint64_t memory_cpu_ns; /**< cpu_ns then */
@@ -86,7 +88,7 @@ struct agent_workload {
     uint64_t *window_ns;    /**< per accounting package, CPU time in the present window */
     uint64_t window_all_ns; /**< their sum */
     uint64_t window_own_ns; /**< the part outside containers */
-    uint64_t window_cpu_uj, window_dram_uj;
+    uint64_t window_cpu_uj, window_dram_uj, window_sigma_uj;
     uint64_t requests; /**< answered since the epoch began, in AGENT_REQUESTS_UNIT */
     uint64_t responses[AGENT_REQUESTS_CLASSES]; /**< of them, by HTTP status class */
     struct agent_counts *window_counts; /**< per accounting package, in the present window */

@@ -142,6 +142,8 @@ int agent_snapshot_fill(struct agent_snapshot *snapshot, const struct agent_ledg
             .sigma_uj = workload->sigma_uj,
             .cpu_mw = (uint64_t)llround(workload->cpu_mw),
             .dram_mw = (uint64_t)llround(workload->dram_mw),
+            .sigma_mw = (uint64_t)llround(workload->sigma_mw),
+            .counts = workload->counts,
             .memory_bytes = workload->memory_bytes,
             .requests = workload->requests,
             .first_container = snapshot->n_containers,

@@ -7,6 +7,7 @@
 
 #include "api/curve.h"
 #include "api/node_info.h"
+#include "api/pod_record.h"
 #include "api/sample.h"
 #include "node-agent/label.h"
 #include "node-agent/ledger.h"
@@ -32,7 +33,10 @@ struct agent_row {
     struct agent_names *names; /**< NULL: unknown */
     int64_t ended_unix_ms;
     uint64_t cpu_ns, cpu_uj, dram_uj, idle_uj, sigma_uj;
-    uint64_t cpu_mw, dram_mw;
+    uint64_t cpu_mw, dram_mw, sigma_mw;
+    struct agent_counts counts; /**< beside CPU time, since the epoch began */
+    struct kw_intensity cpu_intensity, dram_intensity;
+    uint64_t idle_equal_mw, idle_requests_mw; /**< as in its record */
     uint64_t memory_bytes;
     uint64_t requests; /**< in AGENT_REQUESTS_UNIT, where the snapshot counts_requests */
     uint64_t responses[AGENT_REQUESTS_CLASSES];

@@ -8,6 +8,9 @@
 #include "node-agent/sampler_impl.h"
 #include "node-agent/working_sets.h"
 
+/* No workload draws so many times what is expected of it: the filter is lost. */
+#define INTENSITY_MAX 1e6
+
 static void fill_packages(const struct agent_sampler *sampler, struct agent_snapshot *snapshot,
                           struct kw_sample *sample)
 {
@@ -87,6 +90,48 @@ static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *sn
     sample->self_rss_bytes = agent_self_rss_bytes();
 }
 
+/** What the method believes of a workload, on the package where it is surest. */
+static struct kw_intensity intensity_of(const struct agent_sampler *sampler, uint64_t workload,
+                                        enum agent_domain_kind kind)
+{
+    const struct agent_attribution_ops *method = sampler->conf.method;
+    struct kw_intensity best = {0};
+    double mean = 0, sigma = 0, least = INFINITY;
+
+    for (unsigned p = 0; method->tell != NULL && p < KW_PACKAGES_MAX; p++) {
+        unsigned slot = agent_slot(p, kind);
+        if (!sampler->ever[slot] || !method->tell(sampler->method, slot, workload, &mean, &sigma) ||
+            !(sigma < least) || !(fabs(mean) < INTENSITY_MAX) || !(sigma < INTENSITY_MAX))
+            continue;
+        least = sigma;
+        best = (struct kw_intensity){.permille = (uint64_t)llround(1000 * fmax(mean, 0)),
+                                     .sigma_permille = (uint64_t)llround(fmax(1000 * sigma, 1))};
+    }
+    return best;
+}
+
+/** Where the power of each workload comes from. The rows are the ledger's workloads, in its order.
+ */
+static void fill_causes(struct agent_sampler *sampler, struct agent_snapshot *snapshot)
+{
+    struct agent_workload *const *workloads = NULL;
+    size_t n = agent_ledger_workloads(sampler->ledger, &workloads);
+    uint64_t capacity_mcpu = snapshot->sample.allocatable_mcpu;
+    const uint64_t *idle_mw = agent_idle_portions(&sampler->idle, AGENT_IDLE_EQUAL, workloads, n,
+                                                  snapshot->sample.idle_mw, capacity_mcpu);
+
+    for (size_t i = 0; i < n; i++) {
+        struct agent_row *row = &snapshot->rows[i];
+        row->idle_equal_mw = idle_mw != NULL ? idle_mw[i] : 0;
+        row->cpu_intensity = intensity_of(sampler, workloads[i]->number, AGENT_DOMAIN_CPU);
+        row->dram_intensity = intensity_of(sampler, workloads[i]->number, AGENT_DOMAIN_DRAM);
+    }
+    idle_mw = agent_idle_portions(&sampler->idle, AGENT_IDLE_REQUESTS, workloads, n,
+                                  snapshot->sample.idle_mw, capacity_mcpu);
+    for (size_t i = 0; i < n; i++)
+        snapshot->rows[i].idle_requests_mw = idle_mw != NULL ? idle_mw[i] : 0;
+}
+
 void agent_sampler_ask_names(struct agent_sampler *sampler, uint64_t now_ns)
 {
     struct agent_workload *const *workloads = NULL;
@@ -128,6 +173,7 @@ int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **re
         return rc;
     }
     fill_sample(sampler, snapshot);
+    fill_causes(sampler, snapshot);
     if (conf->processes != NULL && conf->cgroups != NULL)
         agent_process_watch_show(conf->processes, conf->cgroups, sampler->booking, sampler->ledger,
                                  kw_now_boot_ns(), snapshot);

@@ -60,6 +60,8 @@ static void bad_arguments_are_named(void **state)
         {cli_explain, "a b", "a b"},
         {cli_explain, "pod\x1b[2J", "no name of a pod"},
         {cli_explain, "--extender=", "extender"},
+        {cli_explain, "--pod=", "pod"},
+        {cli_explain, "--node=n", "--redis"},
         {cli_explain, "--fo=3", "--fo"},
     };
 

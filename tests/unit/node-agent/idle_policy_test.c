@@ -74,6 +74,22 @@ static void test_by_request(void **state)
     assert_idle(0, 500, 1000, 6500);
 }
 
+/** What each would get by any policy, whichever is in use: nothing is booked by asking. */
+static void test_portions(void **state)
+{
+    (void)state;
+    const uint64_t *given =
+        agent_idle_portions(&shares, AGENT_IDLE_REQUESTS, list, WORKLOADS, 4000, 4000);
+    static const uint64_t by_request[] = {0, 500, 1000, 2500};
+    assert_memory_equal(given, by_request, sizeof(by_request));
+    given = agent_idle_portions(&shares, AGENT_IDLE_EQUAL, list, WORKLOADS, 100, 4000);
+    static const uint64_t equal[] = {34, 33, 33, 0};
+    assert_memory_equal(given, equal, sizeof(equal));
+    assert_null(agent_idle_portions(&shares, AGENT_IDLE_NONE, list, WORKLOADS, 100, 4000));
+    assert_null(agent_idle_portions(&shares, AGENT_IDLE_EQUAL, list, 0, 100, 4000));
+    assert_idle(0, 0, 0, 0);
+}
+
 /** More is requested than there is: all of it is shared. */
 static void test_more_requested_than_there_is(void **state)
 {
@@ -119,9 +135,13 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_none),        TEST(test_equal),
-        TEST(test_by_request),  TEST(test_more_requested_than_there_is),
-        TEST(test_nobody_runs), TEST(test_conserves),
+        TEST(test_none),
+        TEST(test_equal),
+        TEST(test_portions),
+        TEST(test_by_request),
+        TEST(test_more_requested_than_there_is),
+        TEST(test_nobody_runs),
+        TEST(test_conserves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,6 +118,26 @@ static void test_by_package(void **state)
     assert_conserved();
 }
 
+/** What was counted beside time adds up over packages and windows, also of what ended since. */
+static void test_counts(void **state)
+{
+    struct agent_workload *a = attach("a", "", NULL);
+    static const uint64_t cpu_ns[2] = {100, 50};
+    static const struct agent_counts counts[2] = {{40, 300, 200, 1}, {2, 3, 4, 5}};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        agent_ledger_begin(ledger);
+        agent_ledger_use(ledger, a, NULL, cpu_ns, counts);
+        agent_ledger_use(ledger, NULL, NULL, cpu_ns, counts); /* the system's are its own */
+        agent_ledger_end(ledger, (i + 1) * S, S, NULL, NULL);
+    }
+    assert_int_equal(a->counts.shared_ns, 84);
+    assert_int_equal(a->counts.cycles, 606);
+    assert_int_equal(a->counts.instructions, 408);
+    assert_int_equal(a->counts.llc_misses, 12);
+}
+
 static void test_containers(void **state)
 {
     struct agent_label *c1 = NULL, *c2 = NULL;
@@ -331,9 +351,10 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_by_package),     TEST(test_containers),         TEST(test_unknown_usage),
-        TEST(test_a_lying_method), TEST(test_end_and_departure),  TEST(test_many_containers),
-        TEST(test_random_life),    TEST(test_names_of_any_bytes), TEST(test_too_many_workloads),
+        TEST(test_by_package),         TEST(test_counts),         TEST(test_containers),
+        TEST(test_unknown_usage),      TEST(test_a_lying_method), TEST(test_end_and_departure),
+        TEST(test_many_containers),    TEST(test_random_life),    TEST(test_names_of_any_bytes),
+        TEST(test_too_many_workloads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,13 @@ static void test_round_trip(void **state)
     assert_int_equal(view.pods[0].active_uj, 9007199254741000);
     assert_int_equal(view.pods[0].dram_uj, 7);
     assert_int_equal(view.pods[0].watts_mw, 1750);
+    assert_int_equal(view.pods[0].dram_mw, 250);
+    assert_int_equal(view.pods[0].sigma_mw, 80);
+    assert_int_equal(view.pods[0].shared_ns, 11);
+    assert_int_equal(view.pods[0].llc_misses, 14);
+    assert_int_equal(view.pods[0].cpu_intensity.permille, 1120);
+    assert_int_equal(view.pods[0].dram_intensity.sigma_permille, 0);
+    assert_int_equal(view.pods[0].idle_requests_mw, 900);
     assert_int_equal(view.pods[0].epoch, 1700000000000);
     assert_int_equal(view.pods[0].n_containers, 2);
     assert_string_equal(view.pods[0].containers[1].id, "bbb");
