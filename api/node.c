@@ -108,6 +108,16 @@ static bool take(enum kw_node_key key, const json_t *value, struct kw_node *node
     return false;
 }
 
+/** Where no zone is named for kwatt, that of the cloud or data centre is taken. */
+static void take_topology_zone(const json_t *metadata, struct kw_node *node)
+{
+    const json_t *labels = json_object_get(metadata, "labels");
+
+    if (node->zone[0] == '\0')
+        (void)take_text(json_object_get(labels, KW_LABEL_TOPOLOGY_ZONE), node->zone,
+                        sizeof(node->zone));
+}
+
 /** What an extender wrote; anybody may have changed it since. */
 static void take_headroom(const json_t *metadata, struct kw_node *node)
 {
@@ -138,6 +148,7 @@ int kw_node_decode(const char *json, size_t len, struct kw_node *ret, const char
             if (value != NULL && !take((enum kw_node_key)i, value, &node))
                 node.bad |= UINT32_C(1) << i;
         }
+        take_topology_zone(metadata, &node);
         take_headroom(metadata, &node);
         *ret = node;
     }

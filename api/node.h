@@ -33,6 +33,9 @@ extern const char *const kw_node_key_names[KW_NODE_KEY__MAX];
 /** What each must be, for people; index is enum kw_node_key. */
 extern const char *const kw_node_key_wants[KW_NODE_KEY__MAX];
 
+/** Kubernetes' own label of a zone: the carbon zone of a node that names none. */
+#define KW_LABEL_TOPOLOGY_ZONE "topology.kubernetes.io/zone"
+
 /** Written by the extender. */
 #define KW_ANNOTATION_HEADROOM_WATTS "kwatt.io/headroom-watts"
 #define KW_ANNOTATION_HEADROOM_TIME  "kwatt.io/headroom-time"
@@ -42,7 +45,7 @@ struct kw_node {
     char name[KW_NODE_NAME_MAX + 1];
     char uid[64];                     /**< "" where there is none that fits */
     char domain[KW_POWER_DOMAIN_MAX]; /**< components between single slashes; "": none */
-    char zone[KW_CARBON_ZONE_MAX];    /**< "": none */
+    char zone[KW_CARBON_ZONE_MAX];    /**< its own, or that of its topology; "": none */
     uint64_t cap_mw;                  /**< 0: none */
     bool sleepable;
     bool falling_asleep;      /**< somebody is about to put it to sleep: no pods */

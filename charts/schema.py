@@ -19,7 +19,7 @@ REDIS = {f"redis.{key}" for key in ("url", "user", "passwordFile", "caFile", "ce
 PROGRAMS = {    # program, and keys that the chart sets
     "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "tls", "sysfs", "procfs", "hostRoot", "kubeconfig", "kubelet.address",
                                               "kubelet.tokenFile", "enforceCap.record"}),
-    "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace", "kubeconfig", "caps"}),
+    "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace", "kubeconfig", "caps", "zones"}),
     "recommender": ("vpa-recommender/kwatt-vpa-recommender",
                     REDIS | {"listen", "tls", "kubernetes", "leaderElection.enabled", "leaderElection.namespace", "leaderElection.name"}),
 }
@@ -75,6 +75,9 @@ def closed(**properties: dict) -> dict:
 
 TEXT, FLAG = {"type": "string"}, {"type": "boolean"}
 WATTS = {"type": ["string", "number"], "pattern": "^[0-9.]+[kMeE0-9]*$", "exclusiveMinimum": 0}
+ZONE_TEXT = {"type": "string", "pattern": "^[ -~]*$", "maxLength": 127}
+ZONE_VALUES = {"type": "object", "propertyNames": {"pattern": "^[-A-Za-z0-9_.]{1,63}$"},
+               "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1e6}}
 CAP = {"anyOf": [WATTS, closed(hard=WATTS, soft=WATTS)]}
 OBJECTS = {"type": "array", "items": {"type": "object"}}
 TEXTS = {"type": "array", "items": TEXT}
@@ -108,6 +111,7 @@ def schema(build: pathlib.Path) -> dict:
                      updateStrategy=ANY, extraVolumes=OBJECTS, extraVolumeMounts=OBJECTS, **MORE, **POD),
         extender=closed(enabled=FLAG, replicas=COUNT, config=programs["extender"],
                         caps=closed(cluster=CAP, domains={"type": "object", "additionalProperties": CAP}),
+                        zones=closed(unit=ZONE_TEXT, source=ZONE_TEXT, values=ZONE_VALUES, configMap=NAME),
                         service=closed(clusterIP={"type": "string", "pattern": "^[0-9a-fA-F.:]*$"}, port=PORT, annotations=MAP),
                         hostPort=closed(enabled=FLAG, port=PORT, hostIP={"type": "string", "pattern": "^[0-9a-fA-F.:]*$"}),
                         controlPlane=FLAG, podDisruptionBudget=closed(enabled=FLAG, maxUnavailable=SHARE),

@@ -44,6 +44,9 @@ CASES: dict[str, dict] = {
     "no-watch": {"extender.config": {"watchPods": False}},
     "caps": {"extender.config": {"watchPods": False, "watchNodes": True, "writeHeadroom": True, "events": True, "capSoftPermille": 800},
              "extender.caps": {"cluster": "40k", "domains": {"dc1/row2": 16000, "dc1/row2/rack7": {"hard": 8000, "soft": 7000}}}},
+    "zones": {"extender.config": {"watchNodes": True}, "extender.zones": {
+        "unit": "gCO2eq/kWh", "source": "grid operator, week 48", "values": {"eu-north-1": 25.5, "eu-central-1": 380, "x": 1000000}}},
+    "zones-of-a-job": {"extender.config": {"watchNodes": True}, "extender.zones": {"configMap": "carbon"}},
     "host-port": {"extender.hostPort.enabled": True, "extender.controlPlane": True, "extender.podDisruptionBudget.enabled": False,
                   "extender.antiAffinity": "none"},
     "recommender": {"recommender.replicas": 3, "recommender.podDisruptionBudget.enabled": False,

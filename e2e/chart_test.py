@@ -13,7 +13,7 @@ import tempfile
 import traceback
 
 import chart
-from process import build, call, check, need
+from process import build, call, check, need, wait_for
 
 sys.path.insert(0, str(build.ROOT / "charts"))
 import schema  # noqa: E402  (its folder was put on the path just now)
@@ -31,6 +31,12 @@ MISTAKES = [
     ({"agent.config": {"listen": ":80"}}, "'listen' not allowed"),
     ({"extender.config": {"redis": {"url": "redis://x"}}}, "'/extender/config/redis': additional properties 'url' not allowed"),
     ({"extender.config": {"threads": 0}}, "'/extender/config/threads': minimum: got 0, want 1"),
+    ({"extender.zones": {"configMap": "carbon"}}, "extender.zones needs extender.config.watchNodes"),
+    ({"extender.config": {"watchNodes": True}, "extender.zones": {"values": {"x": 1}}}, "extender.zones.values needs unit and source"),
+    ({"extender.config": {"watchNodes": True}, "extender.zones": {"values": {"x": 1}, "configMap": "c", "unit": "u", "source": "s"}},
+     "give values or configMap"),
+    ({"extender.zones": {"values": {"x": -1}}}, "'/extender/zones/values/x': minimum"),
+    ({"extender.config": {"zones": "/file"}}, "'zones' not allowed"),
     ({"extender.antiAffinity": "hard"}, "'/extender/antiAffinity': value must be one of"),
     ({"extender.service.clusterIP": "kwatt.example"}, "'/extender/service/clusterIP'"),
     ({"scheduler.weight": 0}, "'/scheduler/weight': minimum"),
@@ -132,6 +138,26 @@ def the_agent_may_write_power_limits_alone(helm: chart.Helm) -> None:
         check("add: [BPF, PERFMON, DAC_READ_SEARCH]" in text, f"the agent of case {case} has other capabilities")
 
 
+def zones_are_what_the_program_takes(helm: chart.Helm) -> None:
+    """The extender reads the file that the chart makes of the values."""
+    text = helm.rendered(chart.CASES["zones"], "--show-only", "templates/extender.yaml")
+    file = helm.folder / "zones"
+    file.write_text(re.sub(r"^    ", "", re.search(r"  zones: \|\n((?:    .*\n)+)", text)[1], flags=re.M))
+    kubeconfig = helm.folder / "nowhere.kubeconfig"
+    kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {"token": "t"}}],
+                                      "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+                                      "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}))
+    with (helm.folder / "zones.log").open("w+") as log, subprocess.Popen(
+            [chart.BUILD / schema.PROGRAMS["extender"][0], "--listen", f"unix:{helm.folder}/z", "--redis", f"unix://{helm.folder}/none",
+             "--zones", file, "--watch-nodes", "--kubeconfig", kubeconfig], stdout=log, stderr=log) as program:
+        try:
+            wait_for("the zones to be read", lambda: "zones" in pathlib.Path(log.name).read_text() or program.poll() is not None)
+        finally:
+            program.terminate()
+        said = pathlib.Path(log.name).read_text()
+    check("read the zones" in said and "zones=3" in said and "grid operator, week 48" in said, f"{said}\n{file.read_text()}")
+
+
 def an_external_redis_reaches_every_program(helm: chart.Helm) -> None:
     for name in ("external", "external-tls", "external-sentinel"):
         case = chart.CASES[name]
@@ -216,7 +242,7 @@ def certificates_are_what_the_programs_take(helm: chart.Helm) -> None:
 
 def main() -> int:
     tests = [schema_is_current, versions_agree, lint, every_switch_renders, mistakes_are_named, programs_take_what_is_rendered,
-             the_agent_may_write_power_limits_alone, an_external_redis_reaches_every_program,
+             the_agent_may_write_power_limits_alone, zones_are_what_the_program_takes, an_external_redis_reaches_every_program,
              dashboard_shows_what_exists, dashboard_asks_what_prometheus_understands, scheduler_configurations_agree,
              certificates_are_what_the_programs_take]
     with tempfile.TemporaryDirectory(prefix="kwatt-chart-") as folder:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Without the API server the nodes stay as they were told last: caps hold on, and that is said
- * once. The file is looked at with each reading of Redis; a ConfigMap's volume changes by a link
- * that is set anew, which shows as another file.
+ * once. The file of caps is looked at with each reading of Redis; a ConfigMap's volume changes by a
+ * link that is set anew, which shows as another file.
  */
 #include "extender/capping.h"
 
@@ -20,6 +20,7 @@
 #include "common/file.h"
 #include "extender/headroom.h"
 #include "extender/kube_writer.h"
+#include "extender/tariff.h"
 
 struct ext_capping {
     struct ext_capping_conf conf;
@@ -27,8 +28,9 @@ struct ext_capping {
     struct ext_kube_writer *writer; /**< NULL: nothing is written */
     struct ext_tally tally;
     struct ext_waiters waiters;
-    bool down_said;   /**< the watch's thread's */
-    struct stat seen; /**< the file as it was read; the reader's */
+    struct ext_tariff *tariff; /**< the reader's */
+    bool down_said;            /**< the watch's thread's */
+    struct stat seen;          /**< the file as it was read; the reader's */
     bool unreadable;
     uint64_t told; /**< decisions that Events were made of; the reader's */
     pthread_mutex_t lock;
@@ -86,6 +88,8 @@ int ext_capping_new(const struct ext_capping_conf *conf, struct ext_capping **re
     capping->table = ext_node_table_new(seed);
     if (rc == 0 && (capping->tree == NULL || capping->table == NULL))
         rc = kw_err_set(err, -ENOMEM, "out of memory");
+    if (rc == 0 && ext_tariff_new(conf->zones, conf->stats, conf->log, &capping->tariff) < 0)
+        rc = kw_err_set(err, -ENOMEM, "out of memory");
     if (rc == 0 && conf->file != NULL)
         rc = read_file(capping, err);
     if (rc < 0)
@@ -103,6 +107,7 @@ void ext_capping_free(struct ext_capping **capping)
         return;
     kw_kube_watch_free(&c->watch);
     ext_kube_writer_free(&c->writer);
+    ext_tariff_free(&c->tariff);
     ext_node_table_free(&c->table);
     ext_cap_tree_free(&c->tree);
     (void)pthread_mutex_destroy(&c->lock);
@@ -136,7 +141,7 @@ bool ext_capping_changed(struct ext_capping *capping)
     return changed;
 }
 
-void ext_capping_reload(struct ext_capping *capping)
+static void reload_caps(struct ext_capping *capping)
 {
     struct stat now;
     struct kw_err err = {0};
@@ -153,6 +158,16 @@ void ext_capping_reload(struct ext_capping *capping)
     capping->conf.stats->caps_file_bad = rc < 0;
     if (rc < 0)
         kw_log_warn(capping->conf.log, "the caps stay as they were", kw_str("error", err.text));
+}
+
+void ext_capping_reload(struct ext_capping *capping)
+{
+    reload_caps(capping);
+    if (!ext_tariff_reload(capping->tariff))
+        return;
+    (void)pthread_mutex_lock(&capping->lock);
+    capping->changed = true;
+    (void)pthread_mutex_unlock(&capping->lock);
 }
 
 /** Both snapshots, while caps are built. */
@@ -227,6 +242,7 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
         };
     }
     (void)pthread_mutex_lock(&capping->lock);
+    ext_tariff_settle(capping->tariff, capping->table, capping->changed, fresh);
     const struct ext_caps_sources sources = {
         .policy = &capping->conf.policy,
         .tree = capping->tree,
@@ -364,6 +380,12 @@ static void describe(const struct ext_decision *decision, char *out, size_t size
     const struct ext_candidate *best = &decision->best[0];
     size_t len = 0;
 
+    if (!decision->filter && decision->zones.unit[0] != '\0') {
+        (void)snprintf(out, size, "%s would cost least: %.1f W where a joule costs %.4g %s%s",
+                       best->node, best->mw / 1000, best->zone_value, decision->zones.unit,
+                       decision->dry ? " (dry run: the scheduler was not told)" : "");
+        return;
+    }
     if (!decision->filter) {
         (void)snprintf(out, size, "%s would add the fewest watts: %.1f W of at most %.1f W%s",
                        best->node, best->mw / 1000, decision->max_mw / 1000,

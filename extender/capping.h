@@ -15,22 +15,25 @@
 
 /*
  * Owner of what caps are made of: the file of caps, the nodes as the API server tells of them, the
- * pods that were let in and those that wait. Threads meet here: that of the watch, the reader of
- * Redis, which has caps built into each snapshot, and the writer of annotations and Events.
+ * pods that were let in and those that wait; and of what a joule costs by the zones of these nodes.
+ * Threads meet here: that of the watch, the reader of Redis, which has caps built into each
+ * snapshot, and the writer of annotations and Events.
  */
 
 struct ext_capping;
 
 struct ext_capping_conf {
     struct ext_cap_policy policy;
-    const char *file; /**< of caps; NULL: none */
+    const char *file;  /**< of caps; NULL: none */
+    const char *zones; /**< file of zones; NULL: none */
     bool write_headroom, write_events;
     struct ext_decisions *decisions; /**< that Events are made of */
     struct ext_stats *stats;
     struct kw_log *log;
 };
 
-/** Reads the file, where there is one. @return 0; -EINVAL with file, line, key and value; -errno.
+/** Reads the file of caps, where there is one. @return 0; -EINVAL with file, line, key and value;
+ * -errno.
  */
 int ext_capping_new(const struct ext_capping_conf *conf, struct ext_capping **ret,
                     struct kw_err *err);
@@ -48,7 +51,7 @@ struct ext_waiters *ext_capping_waiters(struct ext_capping *capping);
 bool ext_capping_wanted(struct ext_capping *capping);
 
 /**
- * Builds the caps of a snapshot that nobody reads yet, or leaves it without.
+ * Builds the caps of a snapshot that nobody reads yet, or leaves it without, and prices its nodes.
  * @param held n of the snapshot. @param before the snapshot before it, or NULL. @return 0 or
  * -ENOMEM.
  */
@@ -56,11 +59,11 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
                        const struct ext_held *held, const struct ext_snapshot *before,
                        int64_t now_ns);
 
-/** Whether a snapshot is due though no sample came: nodes or the file have changed, or stale ones
+/** Whether a snapshot is due though no sample came: nodes or a file have changed, or stale ones
  * are to be found out. */
 bool ext_capping_changed(struct ext_capping *capping);
 
-/** Reads the file again where it has changed. A bad one is said and the last good one stays. */
+/** Reads the files again where they have changed. A bad one is said and the last good one stays. */
 void ext_capping_reload(struct ext_capping *capping);
 
 /** What the watch calls for each event. */

@@ -160,6 +160,35 @@ static void write_profile(const struct ext_decision *decision, struct kw_buf *ou
                       ext_cpu_from_names[outlook->assumed_from]);
 }
 
+/** What a joule costs: the measure, or null. */
+static void write_zones(const struct ext_decision *decision, struct kw_buf *out)
+{
+    (void)kw_buf_adds(out, ",\"zones\":");
+    if (decision->zones.unit[0] == '\0') {
+        (void)kw_buf_adds(out, "null");
+        return;
+    }
+    (void)kw_buf_adds(out, "{\"unit\":");
+    (void)kw_buf_add_json(out, decision->zones.unit, strlen(decision->zones.unit));
+    (void)kw_buf_adds(out, ",\"source\":");
+    (void)kw_buf_add_json(out, decision->zones.source, strlen(decision->zones.source));
+    (void)kw_buf_addf(out, ",\"median\":%.9g}", decision->zones.median);
+}
+
+/** The zone of a candidate, where there are zones. */
+static void write_zone(const struct ext_decision *decision, const struct ext_candidate *best,
+                       struct kw_buf *out)
+{
+    if (decision->zones.unit[0] == '\0')
+        return;
+    (void)kw_buf_adds(out, ",\"zone\":");
+    if (best->zone[0] == '\0')
+        (void)kw_buf_adds(out, "null");
+    else
+        (void)kw_buf_add_json(out, best->zone, strlen(best->zone));
+    (void)kw_buf_addf(out, ",\"zone_value\":%.9g", best->zone_value);
+}
+
 /** What caps had to say, and where the pod went. */
 static void write_caps_json(const struct ext_decision *decision, struct kw_buf *out)
 {
@@ -200,6 +229,7 @@ static void write_json(const struct ext_decision *decision, struct kw_buf *out)
     else
         (void)kw_buf_add_json(out, neutral, strlen(neutral));
     write_profile(decision, out);
+    write_zones(decision, out);
     (void)kw_buf_adds(out, ",\"best\":[");
     for (size_t i = 0; i < decision->n_best; i++) {
         const struct ext_candidate *best = &decision->best[i];
@@ -207,8 +237,10 @@ static void write_json(const struct ext_decision *decision, struct kw_buf *out)
         (void)kw_buf_add_json(out, best->node, strlen(best->node));
         (void)kw_buf_addf(out,
                           ",\"mw\":%.0f,\"used_mcpu\":%.0f,\"fill_permille\":%.0f,"
-                          "\"score\":%u}",
+                          "\"score\":%u",
                           best->mw, best->used_mcpu, best->fill * 1000, best->score);
+        write_zone(decision, best, out);
+        (void)kw_buf_adds(out, "}");
     }
     (void)kw_buf_adds(out, "]");
     write_caps_json(decision, out);
@@ -273,6 +305,39 @@ static void write_chosen_text(const struct ext_decision *decision, struct kw_buf
     (void)kw_buf_adds(out, "\n");
 }
 
+/** How much the pod would add, and what of: watts, or watts by the price of a joule. */
+static void write_range_text(const struct ext_decision *decision, struct kw_buf *out)
+{
+    double min = decision->min_mw / 1000;
+    double max = decision->max_mw / 1000;
+
+    if (decision->zones.unit[0] == '\0') {
+        (void)kw_buf_addf(
+            out, "  it would add %.1f W where that is cheapest, %.1f W where dearest\n", min, max);
+        return;
+    }
+    (void)kw_buf_addf(out,
+                      "  a joule costs what its zone says, in %s; source: %s; median: %.6g\n"
+                      "  it would cost as much as %.1f W at the median where that is cheapest, "
+                      "%.1f W where dearest\n",
+                      decision->zones.unit, decision->zones.source, decision->zones.median, min,
+                      max);
+}
+
+static void write_best_text(const struct ext_decision *decision, const struct ext_candidate *best,
+                            struct kw_buf *out)
+{
+    (void)kw_buf_addf(out, "  %2u  +%.1f W  %3.0f %% full  ", best->score, best->mw / 1000,
+                      best->fill * 100);
+    add_name(out, best->node);
+    if (decision->zones.unit[0] != '\0') {
+        (void)kw_buf_adds(out, "  ");
+        add_name(out, best->zone[0] != '\0' ? best->zone : "unknown-zone");
+        (void)kw_buf_addf(out, ": %.6g %s", best->zone_value, decision->zones.unit);
+    }
+    (void)kw_buf_adds(out, "\n");
+}
+
 static void write_text(const struct ext_decision *decision, struct kw_buf *out)
 {
     char when[32] = "";
@@ -308,16 +373,9 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
         return;
     }
     if (decision->placement == KW_PLACEMENT_EFFICIENT)
-        (void)kw_buf_addf(out,
-                          "  it would add %.1f W where that is cheapest, %.1f W where dearest\n",
-                          decision->min_mw / 1000, decision->max_mw / 1000);
-    for (size_t i = 0; i < decision->n_best; i++) {
-        const struct ext_candidate *best = &decision->best[i];
-        (void)kw_buf_addf(out, "  %2u  +%.1f W  %3.0f %% full  ", best->score, best->mw / 1000,
-                          best->fill * 100);
-        add_name(out, best->node);
-        (void)kw_buf_adds(out, "\n");
-    }
+        write_range_text(decision, out);
+    for (size_t i = 0; i < decision->n_best; i++)
+        write_best_text(decision, &decision->best[i], out);
     write_chosen_text(decision, out);
 }
 

@@ -11,13 +11,14 @@
 #include "common/buf.h"
 #include "extender/caps.h"
 #include "extender/outlook.h"
+#include "extender/zones.h"
 
 /*
  * The last decisions, so that an operator can ask why a pod went where it went. A request writes
  * one in its turn without waiting: where somebody reads just that place, this decision is not kept.
  */
 
-/** How many are kept: some minutes of a busy scheduler, half a megabyte. */
+/** How many are kept: some minutes of a busy scheduler, three quarters of a megabyte. */
 #define EXT_DECISIONS 256
 
 /** How many of the best candidates are kept of each. */
@@ -30,6 +31,8 @@ struct ext_candidate {
     double fill;      /**< used / capacity before it, pods in flight included */
     double used_mcpu; /**< the same in milli-cores */
     uint8_t score;
+    char zone[EXT_ZONE_MAX + 1]; /**< "": unknown, and priced as the median */
+    double zone_value;           /**< of its zone, in the decision's unit */
 };
 
 /** What /prioritize answered, and from what; or /filter, where caps left something out. */
@@ -51,8 +54,14 @@ struct ext_decision {
     struct ext_outlook outlook;
     uint64_t candidates;
     uint64_t known;        /**< of them, scored from a curve */
-    double min_mw, max_mw; /**< over the known, for KW_PLACEMENT_EFFICIENT; else 0 */
-    int64_t data_age_ms;   /**< since the nodes were last read from Redis; < 0: never */
+    double min_mw, max_mw; /**< over the known, for KW_PLACEMENT_EFFICIENT; else 0; with zones, by
+                              their prices relative to the median */
+    struct {
+        char unit[EXT_ZONES_TEXT_MAX + 1]; /**< "": there were none */
+        char source[EXT_ZONES_TEXT_MAX + 1];
+        double median;
+    } zones;
+    int64_t data_age_ms; /**< since the nodes were last read from Redis; < 0: never */
     size_t n_best;
     struct ext_candidate best[EXT_BEST]; /**< of the highest score; in the scheduler's order */
 };

@@ -113,6 +113,17 @@ static const struct kw_conf_option rows[] = {
          "part of its CPU requests that a pod is taken to use, where nothing was learnt of its\n"
          "workload",
      .group = "Scoring"},
+    {.flag = "zones",
+     .env = "KWATT_EXTENDER_ZONES",
+     .key = "zones",
+     .type = KW_CONF_STRING,
+     .offset = AT(zones_file),
+     .metavar = "FILE",
+     .help = "what energy costs by zone, in carbon or money: lines \"unit = TEXT\", \"source = "
+             "TEXT\",\n"
+             "then \"ZONE, VALUE\"; read again when it changes. A node's zone is its label\n"
+             "kwatt.io/carbon-zone or topology.kubernetes.io/zone; with --watch-nodes",
+     .group = "Scoring"},
     {.flag = "caps",
      .env = "KWATT_EXTENDER_CAPS",
      .key = "caps",
@@ -180,8 +191,9 @@ static const struct kw_conf_option rows[] = {
      .type = KW_CONF_BOOL,
      .offset = AT(watch_nodes),
      .def = "false",
-     .help = "watch nodes for their power caps and domains (kwatt.io/power-cap-watts,\n"
-             "kwatt.io/power-domain, kwatt.io/falling-asleep); wants list and watch of nodes",
+     .help = "watch nodes for their power caps, domains and zones (kwatt.io/power-cap-watts,\n"
+             "kwatt.io/power-domain, kwatt.io/falling-asleep, kwatt.io/carbon-zone); wants list "
+             "and watch of nodes",
      .group = "Kubernetes"},
     {.flag = "write-headroom",
      .env = "KWATT_EXTENDER_WRITE_HEADROOM",

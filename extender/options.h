@@ -24,6 +24,7 @@ struct ext_settings {
     uint64_t request_use_percent;
     char *own_namespace;
     bool dry_run;
+    char *zones_file;
     char *caps_file;
     uint64_t cap_soft_permille;
     uint64_t cap_sigma_permille;

@@ -118,9 +118,20 @@ static void copy_name(const struct kw_json_text *name, char out[KW_NODE_NAME_MAX
         (void)kw_json_unescape(&token, out);
 }
 
+/** What a joule costs where a candidate stands. */
+static void note_zone(const struct ext_snapshot *snapshot, const struct ext_place *place,
+                      const struct ext_decision *decision, struct ext_candidate *best)
+{
+    const struct ext_zone *zone = ext_snapshot_zone(snapshot, ext_place_node(place));
+
+    best->zone_value = zone == NULL ? decision->zones.median : zone->value;
+    if (zone != NULL)
+        memcpy(best->zone, zone->name, sizeof(best->zone));
+}
+
 /** The first candidates of the highest score; found by memchr, since a request waits. */
-static void note_best(const struct ext_workspace *workspace, double mcpu,
-                      struct ext_decision *decision)
+static void note_best(const struct ext_workspace *workspace, const struct ext_snapshot *snapshot,
+                      double mcpu, struct ext_decision *decision)
 {
     const struct ext_args *args = &workspace->args;
     size_t n = ext_args_count(args);
@@ -142,6 +153,7 @@ static void note_best(const struct ext_workspace *workspace, double mcpu,
             best->fill = place->fill;
             best->used_mcpu = place->used_mcpu;
             best->score = workspace->scores[i];
+            note_zone(snapshot, place, decision, best);
             decision->n_best++;
         }
         at = decision->n_best > 0 ? end : NULL;
@@ -177,8 +189,8 @@ static struct ext_decision *begin_note(struct ext_service *service,
 
 /** Keeps what was decided. */
 static void note(struct ext_service *service, const struct ext_workspace *workspace,
-                 const struct ext_outlook *outlook, const struct ext_score *score, size_t known,
-                 uint64_t penalised, int64_t now_ns)
+                 const struct ext_snapshot *snapshot, const struct ext_outlook *outlook,
+                 const struct ext_score *score, size_t known, uint64_t penalised, int64_t now_ns)
 {
     struct ext_decision *decision = begin_note(service, workspace, outlook, now_ns);
 
@@ -186,11 +198,16 @@ static void note(struct ext_service *service, const struct ext_workspace *worksp
         return;
     decision->known = known;
     decision->penalised = penalised;
+    if (snapshot != NULL && snapshot->zones != NULL) {
+        memcpy(decision->zones.unit, snapshot->zones->unit, sizeof(decision->zones.unit));
+        memcpy(decision->zones.source, snapshot->zones->source, sizeof(decision->zones.source));
+        decision->zones.median = snapshot->zones->median;
+    }
     if (known > 0) {
         bool efficient = decision->placement == KW_PLACEMENT_EFFICIENT;
         decision->min_mw = efficient ? score->min : 0;
         decision->max_mw = efficient ? score->max : 0;
-        note_best(workspace, (double)outlook->mcpu, decision);
+        note_best(workspace, snapshot, (double)outlook->mcpu, decision);
     }
     ext_decisions_done(service->decisions, decision);
 }
@@ -248,7 +265,7 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
             ext_gate_need(&args->pod, &outlook, service->policy.cap_sigmas);
         penalised = ext_gate_penalise(caps, args, &need, workspace->scores);
     }
-    note(service, workspace, &outlook, &score, known, penalised, now_ns);
+    note(service, workspace, snapshot, &outlook, &score, known, penalised, now_ns);
     if (service->policy.dry_run && n > 0)
         memset(workspace->scores, EXT_SCORE_NEUTRAL, n);
     service->stats.outlooks[outlook.from]++;

@@ -216,6 +216,7 @@ void ext_snapshot_free(struct ext_snapshot **snapshot)
     free((*snapshot)->names);
     free((*snapshot)->moved);
     ext_caps_free(&(*snapshot)->caps);
+    ext_zones_free(&(*snapshot)->zones);
     free(*snapshot);
     *snapshot = NULL;
 }
@@ -248,6 +249,17 @@ void ext_snapshot_set_in_flight(struct ext_snapshot *snapshot, size_t index, dou
     node->in_flight_mcpu = mcpu;
     if (node->has_curve)
         snapshot->live[index].place = stand_of(node);
+}
+
+void ext_snapshot_set_zone(struct ext_snapshot *snapshot, size_t index, uint16_t zone,
+                           double energy_price)
+{
+    struct ext_node *node = &snapshot->nodes[index];
+
+    node->zone = zone;
+    node->pricing.energy_price = energy_price;
+    if (node->has_curve)
+        ext_place_price(&snapshot->live[index].place, &node->pricing);
 }
 
 int ext_snapshot_add_in_flight(struct ext_snapshot *snapshot, const char *node, double mcpu)

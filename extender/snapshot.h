@@ -9,6 +9,7 @@
 #include "extender/caps.h"
 #include "extender/hull.h"
 #include "extender/watts.h"
+#include "extender/zones.h"
 
 /*
  * What the extender knows of all nodes at one instant, found by name in constant time. Requests
@@ -33,6 +34,7 @@ struct ext_node {
     const char *name; /**< NUL-terminated, owned by the snapshot; NULL: an empty place */
     uint32_t name_len;
     bool has_curve; /**< false: the hull is not set, and the node is unknown to scoring */
+    uint16_t zone;  /**< place in the snapshot's zones, plus 1; EXT_ZONE_NONE; EXT_ZONE_UNLISTED */
     double score;   /**< its score in the sorted set of nodes when it was read */
     uint64_t epoch, seq;
     int64_t t_unix_ms;   /**< as the agent said */
@@ -41,6 +43,10 @@ struct ext_node {
                             fresh_ns, and than its own clock says */
     struct ext_watts watts;
 };
+
+/** The API server tells of no zone, or the zones do not name it. */
+#define EXT_ZONE_NONE     0
+#define EXT_ZONE_UNLISTED UINT16_MAX
 
 /** Longest name that lies in its ext_live itself. */
 #define EXT_NAME_INLINE 51
@@ -83,6 +89,7 @@ struct ext_snapshot {
     struct ext_place *moved; /**< EXT_MOVES_MAX of them, in the order they were made; NULL: none */
     size_t n_moved;          /**< the writer's alone */
     struct ext_caps *caps;   /**< NULL: there are none */
+    struct ext_zones *zones; /**< that nodes are priced by; held; NULL: there are none */
 };
 
 /** A name that is looked for. */
@@ -126,6 +133,10 @@ void ext_snapshot_set(struct ext_snapshot *snapshot, size_t index, const struct 
 /** Sets what is in flight on a node. @param snapshot not published yet. */
 void ext_snapshot_set_in_flight(struct ext_snapshot *snapshot, size_t index, double mcpu);
 
+/** Sets the zone of a node and what a joule costs there. @param snapshot not published yet. */
+void ext_snapshot_set_zone(struct ext_snapshot *snapshot, size_t index, uint16_t zone,
+                           double energy_price);
+
 /**
  * Adds a pod to what is in flight on a node, while requests read the snapshot: they see the node
  * before or after it. One thread at a time.
@@ -141,6 +152,23 @@ static inline const struct ext_place *ext_place_now(const struct ext_snapshot *s
     uint16_t moved = atomic_load_explicit(&live->moved, memory_order_acquire);
 
     return moved == 0 ? &live->place : &snapshot->moved[moved - 1];
+}
+
+/** The node that a place of a snapshot is of. */
+static inline const struct ext_node *ext_place_node(const struct ext_place *place)
+{
+    /* a place points to its node's hull, which lies in the node */
+    return (const struct ext_node *)((const char *)place->hull - offsetof(struct ext_node, hull));
+}
+
+/** The zone of a node. @return NULL: unknown. */
+static inline const struct ext_zone *ext_snapshot_zone(const struct ext_snapshot *snapshot,
+                                                       const struct ext_node *node)
+{
+    /* without zones the node is not looked at, which is a miss of the caches */
+    if (snapshot->zones == NULL || node->zone == EXT_ZONE_NONE || node->zone == EXT_ZONE_UNLISTED)
+        return NULL;
+    return &snapshot->zones->items[node->zone - 1];
 }
 
 /** A sample may be late twice before its node counts as silent. */

@@ -257,6 +257,7 @@ static int start_capping(struct ext_state *state, struct kw_err *err)
         .policy = {.sigmas = (double)settings->cap_sigma_permille / 1000,
                    .soft_permille = (unsigned)settings->cap_soft_permille},
         .file = settings->caps_file,
+        .zones = settings->zones_file,
         .write_headroom = settings->write_headroom,
         .write_events = settings->write_events,
         .decisions = state->service.decisions,
@@ -267,6 +268,10 @@ static int start_capping(struct ext_state *state, struct kw_err *err)
     if (!settings->watch_nodes && (settings->write_headroom || settings->write_events))
         return kw_err_set(err, -EINVAL, "--%s wants --watch-nodes",
                           settings->write_headroom ? "write-headroom" : "events");
+    if (!settings->watch_nodes && settings->zones_file != NULL)
+        return kw_err_set(
+            err, -EINVAL,
+            "--zones wants --watch-nodes: the API server says which zone a node is in");
     int rc = ext_capping_new(&conf, &state->capping, err);
     if (rc < 0)
         return rc;

@@ -185,6 +185,26 @@ static void page_caps(struct kw_metrics_page *page, const struct ext_stats *stat
     kw_metrics_u64(page, NULL, stats->events_dropped);
 }
 
+static void page_zones(struct kw_metrics_page *page, const struct ext_stats *stats)
+{
+    kw_metrics_family(page, "kwatt_extender_zones", KW_METRIC_GAUGE,
+                      "Zones whose price of energy is known.");
+    kw_metrics_u64(page, NULL, stats->zones);
+    kw_metrics_family(page, "kwatt_extender_zones_file_bad", KW_METRIC_GAUGE,
+                      "1 while the file of zones cannot be taken and its last good content holds.");
+    kw_metrics_u64(page, NULL, stats->zones_file_bad ? 1 : 0);
+    kw_metrics_family(page, "kwatt_extender_zone_nodes", KW_METRIC_GAUGE,
+                      "Nodes by whether their zone has a price; where not, they are priced as the "
+                      "median: the file does not name it (unlisted), or no zone of theirs is known "
+                      "(unlabelled).");
+    kw_metrics_u64(page, (const struct kw_label[]){{"zone", "listed"}, {0}},
+                   stats->zone_nodes_listed);
+    kw_metrics_u64(page, (const struct kw_label[]){{"zone", "unlisted"}, {0}},
+                   stats->zone_nodes_unlisted);
+    kw_metrics_u64(page, (const struct kw_label[]){{"zone", "unlabelled"}, {0}},
+                   stats->zone_nodes_unlabelled);
+}
+
 static void page_dry_run(struct kw_metrics_page *page, const struct ext_stats *stats)
 {
     kw_metrics_family(page, "kwatt_extender_dry_run_pods_total", KW_METRIC_COUNTER,
@@ -211,6 +231,7 @@ int ext_stats_page(const struct ext_stats *stats, const struct ext_census *censu
     page_profiles(&page, stats);
     page_nodes(&page, stats, census, now_ns);
     page_caps(&page, stats);
+    page_zones(&page, stats);
     page_dry_run(&page, stats);
     return kw_metrics_end(&page);
 }

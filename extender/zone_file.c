@@ -21,7 +21,8 @@ struct ext_zone_file {
     char *text; /**< as it was read last, good or bad; NULL: it could not be */
     size_t len;
     int failed; /**< why it could not be read, as it was told; 0: it could */
-    struct ext_zones zones;
+    bool bad;   /**< the text was */
+    struct ext_zones *zones;
 };
 
 int ext_zone_file_new(const char *path, struct ext_zone_file **ret)
@@ -42,16 +43,21 @@ void ext_zone_file_free(struct ext_zone_file **file)
 {
     if (*file == NULL)
         return;
-    ext_zones_clear(&(*file)->zones);
+    ext_zones_free(&(*file)->zones);
     free((*file)->path);
     free((*file)->text);
     free(*file);
     *file = NULL;
 }
 
-const struct ext_zones *ext_zone_file_zones(const struct ext_zone_file *file)
+struct ext_zones *ext_zone_file_zones(const struct ext_zone_file *file)
 {
-    return &file->zones;
+    return file->zones;
+}
+
+bool ext_zone_file_is_bad(const struct ext_zone_file *file)
+{
+    return file->failed != 0 || file->bad;
 }
 
 /** It cannot be read. */
@@ -68,7 +74,7 @@ static int fail(struct ext_zone_file *file, int rc, struct kw_err *err)
 int ext_zone_file_check(struct ext_zone_file *file, struct kw_err *err)
 {
     kw_cleanup_free char *text = NULL;
-    struct ext_zones zones = {0};
+    struct ext_zones *zones = NULL;
     size_t len = 0;
     int rc = kw_file_slurp(file->path, LIMIT, &text, &len);
 
@@ -81,9 +87,10 @@ int ext_zone_file_check(struct ext_zone_file *file, struct kw_err *err)
     file->text = KW_TAKE_PTR(text);
     file->len = len;
     rc = ext_zones_parse(file->path, file->text, len, &zones, err);
+    file->bad = rc < 0;
     if (rc < 0)
         return rc;
-    ext_zones_clear(&file->zones);
+    ext_zones_free(&file->zones);
     file->zones = zones;
     return 1;
 }

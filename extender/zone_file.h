@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 #include "common/err.h"
 #include "extender/zones.h"
 
@@ -23,5 +25,8 @@ void ext_zone_file_free(struct ext_zone_file **file);
  */
 int ext_zone_file_check(struct ext_zone_file *file, struct kw_err *err);
 
-/** The zones in force: those that were good last; none before that. */
-const struct ext_zones *ext_zone_file_zones(const struct ext_zone_file *file);
+/** The zones in force: those that were good last; NULL before that. The file's own: hold them. */
+struct ext_zones *ext_zone_file_zones(const struct ext_zone_file *file);
+
+/** Whether the zones in force are not those of the file, as it was found last. */
+bool ext_zone_file_is_bad(const struct ext_zone_file *file);

@@ -7,16 +7,18 @@
 #include "extender/zones.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/num.h"
 
 /** A file under way. */
 struct parse {
     const char *file;
     unsigned line;
-    struct ext_zones zones;
+    struct ext_zones *zones;
     size_t cap;
     struct kw_err *err;
 };
@@ -27,10 +29,22 @@ struct span {
     size_t len;
 };
 
-void ext_zones_clear(struct ext_zones *zones)
+struct ext_zones *ext_zones_hold(struct ext_zones *zones)
 {
-    free(zones->items);
-    *zones = (struct ext_zones){0};
+    if (zones != NULL)
+        zones->holders++;
+    return zones;
+}
+
+void ext_zones_free(struct ext_zones **zones)
+{
+    struct ext_zones *z = *zones;
+
+    *zones = NULL;
+    if (z == NULL || --z->holders > 0)
+        return;
+    free(z->items);
+    free(z);
 }
 
 static bool is_blank(char c)
@@ -64,7 +78,7 @@ static int refuse(const struct parse *parse, const char *key, struct span value,
 static int take_text(const struct parse *parse, const char *key, struct span value,
                      char out[EXT_ZONES_TEXT_MAX + 1])
 {
-    if (parse->zones.n > 0)
+    if (parse->zones->n > 0)
         return refuse(parse, key, value, "comes after the first zone");
     if (out[0] != '\0')
         return refuse(parse, key, value, "is given a second time");
@@ -91,7 +105,7 @@ static bool is_zone(struct span name)
 
 static int add(struct parse *parse, const struct ext_zone *zone)
 {
-    struct ext_zones *zones = &parse->zones;
+    struct ext_zones *zones = parse->zones;
 
     if (zones->n == parse->cap) {
         size_t cap = parse->cap == 0 ? 16 : parse->cap * 2;
@@ -112,13 +126,13 @@ static int take_zone(struct parse *parse, struct span name, struct span value)
 
     if (!is_zone(name))
         return refuse(parse, "zone", name, "is no value of a label, of 1 to 63 characters");
-    if (parse->zones.unit[0] == '\0' || parse->zones.source[0] == '\0')
+    if (parse->zones->unit[0] == '\0' || parse->zones->source[0] == '\0')
         return refuse(parse, "zone", name, "comes before \"unit = ...\" and \"source = ...\"");
-    if (parse->zones.n == EXT_ZONES_MAX)
+    if (parse->zones->n == EXT_ZONES_MAX)
         return refuse(parse, "zone", name, "is one more than 4096");
     memcpy(zone.name, name.at, name.len);
-    for (size_t i = 0; i < parse->zones.n; i++) {
-        if (strcmp(parse->zones.items[i].name, zone.name) == 0)
+    for (size_t i = 0; i < parse->zones->n; i++) {
+        if (strcmp(parse->zones->items[i].name, zone.name) == 0)
             return refuse(parse, "zone", name, "is given a second time");
     }
     if (value.len >= sizeof(text))
@@ -148,9 +162,9 @@ static int take_line(struct parse *parse, struct span line)
     if (cut == comma)
         return take_zone(parse, key, value);
     if (is(key, "unit"))
-        return take_text(parse, "unit", value, parse->zones.unit);
+        return take_text(parse, "unit", value, parse->zones->unit);
     if (is(key, "source"))
-        return take_text(parse, "source", value, parse->zones.source);
+        return take_text(parse, "source", value, parse->zones->source);
     return refuse(parse, "key", key, "is neither unit nor source");
 }
 
@@ -184,12 +198,16 @@ static void relate(struct ext_zones *zones)
     qsort(items, n, sizeof(*items), by_name);
 }
 
-int ext_zones_parse(const char *name, const char *text, size_t len, struct ext_zones *ret,
+int ext_zones_parse(const char *name, const char *text, size_t len, struct ext_zones **ret,
                     struct kw_err *err)
 {
-    struct parse parse = {.file = name, .err = err};
+    kw_cleanup(ext_zones_free) struct ext_zones *zones = calloc(1, sizeof(*zones));
+    struct parse parse = {.file = name, .zones = zones, .err = err};
     int rc = 0;
 
+    if (zones == NULL)
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    zones->holders = 1;
     for (size_t at = 0; at < len && rc == 0;) {
         const char *end = memchr(text + at, '\n', len - at);
         size_t line_len = end == NULL ? len - at : (size_t)(end - text) - at;
@@ -197,15 +215,13 @@ int ext_zones_parse(const char *name, const char *text, size_t len, struct ext_z
         rc = take_line(&parse, trim(text + at, line_len));
         at += line_len + 1;
     }
-    if (rc == 0 && parse.zones.n == 0)
+    if (rc == 0 && zones->n == 0)
         rc =
             kw_err_set(err, -EBADMSG, "%s, line %u: no \"zone, value\" is given", name, parse.line);
-    if (rc < 0) {
-        ext_zones_clear(&parse.zones);
+    if (rc < 0)
         return rc;
-    }
-    relate(&parse.zones);
-    *ret = parse.zones;
+    relate(zones);
+    *ret = KW_TAKE_PTR(zones);
     return 0;
 }
 
@@ -214,15 +230,8 @@ const struct ext_zone *ext_zones_find(const struct ext_zones *zones, const char 
     struct ext_zone key = {.value = 0};
     size_t len = strnlen(name, EXT_ZONE_MAX + 1);
 
-    if (zones->n == 0 || len == 0 || len > EXT_ZONE_MAX)
+    if (zones == NULL || len == 0 || len > EXT_ZONE_MAX)
         return NULL;
     memcpy(key.name, name, len);
     return bsearch(&key, zones->items, zones->n, sizeof(*zones->items), by_name);
-}
-
-double ext_zones_factor(const struct ext_zones *zones, const char *zone)
-{
-    const struct ext_zone *found = ext_zones_find(zones, zone);
-
-    return found == NULL ? 1 : found->factor;
 }

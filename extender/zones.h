@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "common/err.h"
 
@@ -42,8 +41,9 @@ struct ext_zone {
     double factor; /**< value / median, within 1 / EXT_ZONE_FACTOR_MAX .. EXT_ZONE_FACTOR_MAX */
 };
 
-/** A file as it was read. Zero-initialised is none: then nothing is known of any zone. */
+/** A file as it was read; not changed after that, and shared by whoever holds it. */
 struct ext_zones {
+    _Atomic unsigned holders;
     char unit[EXT_ZONES_TEXT_MAX + 1];
     char source[EXT_ZONES_TEXT_MAX + 1];
     double median;          /**< of all zones; each counts once */
@@ -51,21 +51,19 @@ struct ext_zones {
     struct ext_zone *items; /**< by name */
 };
 
-/** Frees the zones; leaves none. */
-void ext_zones_clear(struct ext_zones *zones);
+/** One more holder, who calls ext_zones_free, too. From any thread. @param zones may be NULL. */
+struct ext_zones *ext_zones_hold(struct ext_zones *zones);
+/** A holder less; the last one frees them. */
+void ext_zones_free(struct ext_zones **zones);
 
 /**
  * Reads the text of a file.
  * @param name of the file, for messages.
- * @param ret untouched on failure; to be cleared.
+ * @param ret untouched on failure; the caller is the first holder.
  * @return 0; -ENOMEM; -EBADMSG with file, line, key and value named.
  */
-int ext_zones_parse(const char *name, const char *text, size_t len, struct ext_zones *ret,
+int ext_zones_parse(const char *name, const char *text, size_t len, struct ext_zones **ret,
                     struct kw_err *err);
 
-/** @return NULL: the file does not name it. */
+/** @param zones may be NULL. @return NULL: the file does not name it. */
 const struct ext_zone *ext_zones_find(const struct ext_zones *zones, const char *name);
-
-/** What a joule costs in a zone, relative to the median: 1 where the file does not name it.
- * @param zone "": the node has none. */
-double ext_zones_factor(const struct ext_zones *zones, const char *zone);

@@ -368,6 +368,17 @@ probe: "-@all +ping"
 {{- if and .Values.scheduler.enabled (not .Values.extender.enabled) }}
 {{- fail "scheduler.enabled needs extender.enabled: it is there to ask the extender" }}
 {{- end }}
+{{- with .Values.extender.zones }}
+{{- if and .values .configMap }}
+{{- fail "extender.zones: give values or configMap, not both" }}
+{{- end }}
+{{- if and .values (not (and .unit .source)) }}
+{{- fail "extender.zones.values needs unit and source: nobody knows what the numbers mean without them" }}
+{{- end }}
+{{- if and (or .values .configMap) (ne (toString $.Values.extender.config.watchNodes) "true") }}
+{{- fail "extender.zones needs extender.config.watchNodes: the API server says which zone a node is in" }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Configuration of the second scheduler. */}}

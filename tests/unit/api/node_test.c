@@ -41,6 +41,33 @@ static void test_values(void **state)
     assert_int_equal(node.cap_mw + node.bad, 0);
 }
 
+/** Kubernetes' own label, where kwatt's names no zone. */
+static void test_topology_zone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *labels, *annotations, *zone;
+        uint32_t bad;
+    } cases[] = {
+        {"{\"topology.kubernetes.io/zone\":\"eu-1a\"}", "{}", "eu-1a", 0},
+        {"{\"topology.kubernetes.io/zone\":\"eu-1a\",\"kwatt.io/carbon-zone\":\"DE\"}", "{}", "DE",
+         0},
+        {"{\"topology.kubernetes.io/zone\":\"eu-1a\"}", "{\"kwatt.io/carbon-zone\":\"DE\"}", "DE",
+         0},
+        {"{\"topology.kubernetes.io/zone\":\"eu-1a\"}", "{\"kwatt.io/carbon-zone\":\"\"}", "eu-1a",
+         1U << KW_NODE_CARBON_ZONE},
+        {"{}", "{\"topology.kubernetes.io/zone\":\"eu-1a\"}", "", 0},
+        {"{\"topology.kubernetes.io/zone\":7}", "{}", "", 0},
+        {"{\"topology.kubernetes.io/zone\":\"\"}", "{}", "", 0},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct kw_node node = read_node(cases[i].labels, cases[i].annotations);
+        assert_string_equal(node.zone, cases[i].zone);
+        assert_int_equal(node.bad, cases[i].bad);
+    }
+}
+
 /** A bad value is its default and is named. */
 static void test_bad_values(void **state)
 {
@@ -96,6 +123,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_topology_zone),
         cmocka_unit_test(test_bad_values),
         cmocka_unit_test(test_no_nodes),
     };

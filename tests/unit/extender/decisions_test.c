@@ -73,7 +73,8 @@ static void test_forms(void **state)
         "\"orchard\",\"pod\":\"pear\","
         "\"placement\":\"efficient\",\"dry_run\":false,\"mcpu\":1500,\"mcpu_from\":\"requests\","
         "\"candidates\":500,\"known\":498,\"min_mw\":4100,\"max_mw\":19400,\"data_age_ms\":700,"
-        "\"neutral\":null,\"profile\":null,\"best\":[{\"node\":\"barn-a\",\"mw\":4100,\"used_"
+        "\"neutral\":null,\"profile\":null,\"zones\":null,\"best\":[{\"node\":\"barn-a\",\"mw\":"
+        "4100,\"used_"
         "mcpu\":4000,"
         "\"fill_permille\":500,\"score\":10}],\"soft_capped\":0,\"capped\":{\"node\":0,"
         "\"domain\":0,\"cluster\":0,\"sleep\":0},\"chosen\":null}]}\n");

@@ -40,7 +40,8 @@ static void test_a_life(void **state)
     (void)snprintf(want, sizeof(want), "%s: No such file or directory", path);
     assert_string_equal(err.text, want);
     assert_int_equal(ext_zone_file_check(file, &err), 0);
-    assert_int_equal(ext_zone_file_zones(file)->n, 0);
+    assert_null(ext_zone_file_zones(file));
+    assert_true(ext_zone_file_is_bad(file));
 
     put(HEAD "north,30\n");
     assert_int_equal(ext_zone_file_check(file, &err), 1);
@@ -54,6 +55,7 @@ static void test_a_life(void **state)
     assert_string_equal(err.text, want);
     assert_int_equal(ext_zone_file_check(file, &err), 0); /* said once; the last good one stays */
     assert_true(value_of(file, "north") == 30);
+    assert_true(ext_zone_file_is_bad(file));
     put(HEAD "north,40\n");
     assert_int_equal(ext_zone_file_check(file, &err), 1);
     assert_true(value_of(file, "north") == 40);
@@ -61,8 +63,10 @@ static void test_a_life(void **state)
     assert_int_equal(ext_zone_file_check(file, &err), -ENOENT);
     assert_int_equal(ext_zone_file_check(file, &err), 0);
     assert_true(value_of(file, "north") == 40);
+    assert_true(ext_zone_file_is_bad(file));
     put(HEAD "north,40\n"); /* it is back, as it was */
     assert_int_equal(ext_zone_file_check(file, &err), 0);
+    assert_false(ext_zone_file_is_bad(file));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(ext_zone_file_check(file, &err), -ENOENT);
 }
