@@ -25,7 +25,7 @@ mkdir -p /sys/fs/cgroup/system.slice/burner.service
 send kernel uname -r
 send siblings cat /sys/devices/system/cpu/cpu0/topology/thread_siblings_list
 sh -c 'echo $$ >/sys/fs/cgroup/system.slice/burner.service/cgroup.procs; while :; do :; done' & burner=$!
-send agent agent --once --interval 3s --accounting ebpf --meter model --listen ''
+send agent agent --once --interval 3s --accounting ebpf --meter model --softirq --listen ''
 kill -9 $burner; wait $burner 2>/dev/null; rmdir /sys/fs/cgroup/system.slice/burner.service /sys/fs/cgroup/system.slice
 for test in """ + " ".join(TESTS) + """; do send $test $test; done
 poweroff -f
@@ -63,7 +63,7 @@ def main() -> int:
             if not program.exists():
                 raise build.Missing(f"{program} is not built")
         image, _ = kernel()
-        said = boot(qemu, image, initrd(INIT, programs, {"etc/passwd": b"root:x:0:0::/:/bin/sh\n"}), cpus=SIBLINGS, seconds=840)
+        said = boot(qemu, image, initrd(INIT, programs, {"etc/passwd": b"root:x:0:0::/:/bin/sh\n"}), cpus=SIBLINGS)
         if "-v" in sys.argv[1:]:
             print(said)
         judge(blocks(said))
