@@ -40,7 +40,8 @@ int kw_reader_end(const struct kw_reader *reader, const char **ret_why)
 json_t *kw_reader_parse(struct kw_reader *reader, const char *json, size_t len)
 {
     json_error_t error;
-    json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &error);
+    /* an annotation or a variable of a pod, which we do not look at, may hold a NUL */
+    json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
 
     if (root == NULL) {
         /* a failure without a text is an allocation that failed */
@@ -162,6 +163,11 @@ void kw_get_bool(struct kw_reader *reader, const json_t *object, const char *key
     *ret = json_is_true(value);
 }
 
+bool kw_text_has_nul(const json_t *value)
+{
+    return memchr(json_string_value(value), '\0', json_string_length(value)) != NULL;
+}
+
 void kw_get_text(struct kw_reader *reader, const json_t *object, const char *key, enum kw_need need,
                  char *out, size_t size)
 {
@@ -170,7 +176,7 @@ void kw_get_text(struct kw_reader *reader, const json_t *object, const char *key
     if (value == NULL)
         return;
     size_t len = json_string_length(value);
-    if (len >= size) {
+    if (len >= size || kw_text_has_nul(value)) {
         kw_reader_fail(reader, -EBADMSG, key);
         return;
     }
@@ -185,7 +191,7 @@ void kw_get_copy(struct kw_reader *reader, const json_t *object, const char *key
     *ret = NULL;
     if (reader->rc != 0)
         return;
-    if (value != NULL && json_string_length(value) > KW_TEXT_MAX) {
+    if (value != NULL && (json_string_length(value) > KW_TEXT_MAX || kw_text_has_nul(value))) {
         kw_reader_fail(reader, -EBADMSG, key);
         return;
     }

@@ -67,7 +67,10 @@ void kw_get_real(struct kw_reader *reader, const json_t *object, const char *key
                  double min, double max, double *ret);
 void kw_get_bool(struct kw_reader *reader, const json_t *object, const char *key, enum kw_need need,
                  bool *ret);
-/** @param size of `out`; a text that does not fit with its NUL is an error, never cut. */
+/** Whether a text holds a NUL: as a C string it would be cut. @param value a text. */
+bool kw_text_has_nul(const json_t *value);
+/** @param size of `out`; a text that does not fit with its NUL, or has another one inside, is an
+ * error, never cut. */
 void kw_get_text(struct kw_reader *reader, const json_t *object, const char *key, enum kw_need need,
                  char *out, size_t size);
 /** @param ret a fresh copy of at most KW_TEXT_MAX bytes ("" where absent), owned by the caller;

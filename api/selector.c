@@ -274,7 +274,7 @@ void kw_labels_from_json(struct kw_reader *reader, const json_t *map, struct kw_
         return;
     }
     json_object_foreach ((json_t *)map, key, value) {
-        if (!json_is_string(value)) {
+        if (!json_is_string(value) || kw_text_has_nul(value)) {
             kw_reader_fail(reader, -EBADMSG, "labels: a value is no text");
             break;
         }
@@ -300,7 +300,7 @@ static void add_map(struct kw_reader *reader, const json_t *map, struct kw_selec
     json_t *value;
 
     json_object_foreach ((json_t *)map, key, value) {
-        if (!json_is_string(value)) {
+        if (!json_is_string(value) || kw_text_has_nul(value)) {
             kw_reader_fail(reader, -EBADMSG, "selector: a value is no text");
             return;
         }

@@ -63,6 +63,33 @@ static void test_pod(void **state)
     kw_pod_clear(&pod);
 }
 
+/** A NUL in what is not looked at (anybody may annotate a pod with one) is nobody's affair; in what
+ * is, the text would be cut. */
+static void test_pods_with_nuls(void **state)
+{
+    static const char good[] =
+        "{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\",\"annotations\":{\"a\":"
+        "\"x\\"
+        "u0000y\"}},\"spec\":{\"containers\":[{\"name\":\"c\",\"env\":[{\"name\":\"E\",\"value\":\""
+        "\\u0000\"}]}]},\"status\":{}}";
+    static const char *const bad[] = {
+        "{\"metadata\":{\"name\":\"p\\u0000q\",\"namespace\":\"n\",\"uid\":\"u\"}}",
+        "{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\\u0000\"}}",
+        "{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\",\"labels\":{\"l\":"
+        "\"v\\u0000w\"}}}",
+    };
+    struct kw_pod pod;
+    const char *why = NULL;
+
+    (void)state;
+    assert_int_equal(kw_pod_decode(good, strlen(good), &pod, &why), 0);
+    assert_string_equal(pod.name, "p");
+    assert_int_equal(pod.n_containers, 1);
+    kw_pod_clear(&pod);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(kw_pod_decode(bad[i], strlen(bad[i]), &pod, &why), -EBADMSG);
+}
+
 static void test_bad_pods(void **state)
 {
     static const char *const rows[] = {
@@ -424,6 +451,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pod),
+        cmocka_unit_test(test_pods_with_nuls),
         cmocka_unit_test(test_bad_pods),
         cmocka_unit_test(test_owner_paths),
         cmocka_unit_test(test_owner_selectors),
