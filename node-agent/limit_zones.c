@@ -108,7 +108,8 @@ static int add_zone(struct agent_limit_zones *zones, const char *class_path,
 
     if (rc < 0)
         return kw_err_set(err, rc, "%s: %s", class_path, kw_errno_text(rc));
-    (void)snprintf(limit.name, sizeof(limit.name), "%s%s", zone->domain.name,
+    /* a package's name, two numbers included, has 35 bytes at most */
+    (void)snprintf(limit.name, sizeof(limit.name), "%.50s%s", zone->domain.name,
                    zone->mmio ? "-mmio" : "");
     rc = find_long_term(folder, &k);
     if (rc < 0)
@@ -254,7 +255,8 @@ int agent_limit_write(struct agent_limit_zones *zones, size_t i, uint64_t uw)
     if (rc < 0)
         return rc;
     /* as a shell's `>` does: sysfs takes no notice, a file that plays it has no old digits left */
-    (void)ftruncate(zones->fds[i], 0);
+    if (ftruncate(zones->fds[i], 0) < 0)
+        return -errno;
     ssize_t written = pwrite(zones->fds[i], text, (size_t)len, 0);
     rc = written == (ssize_t)len ? 0 : written < 0 ? -errno : -EIO;
     forget_gone(zones, i, rc);
