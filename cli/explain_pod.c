@@ -7,7 +7,6 @@
 #include "cli/explain_pod.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,19 +55,17 @@ const struct kw_pod_record *cli_explain_pod_find(const struct kw_node_view *view
     return found;
 }
 
-/** One line: a label, and what is said of it. */
-__attribute__((format(printf, 3, 4))) static void line(struct kw_buf *out, const char *label,
-                                                       const char *format, ...)
+static void label(struct kw_buf *out, const char *text)
 {
-    char text[256];
-    va_list args;
+    cli_text_fit(out, text, LABEL_WIDTH, false);
+}
 
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    cli_text_fit(out, label, LABEL_WIDTH, false);
+/** One line: a label, and what a node says, which may be anything. */
+static void foreign_line(struct kw_buf *out, const char *name, const char *text, const char *more)
+{
+    label(out, name);
     cli_text_add(out, text);
-    (void)kw_buf_adds(out, "\n");
+    (void)kw_buf_addf(out, "%s\n", more);
 }
 
 static double per(uint64_t a, uint64_t b)
@@ -91,9 +88,9 @@ static void add_title(struct kw_buf *out, const struct kw_sample *sample,
     (void)kw_buf_adds(out, pod->ended_unix_ms == 0 ? ") on " : ", ended) on ");
     cli_text_add(out, sample->node);
     (void)kw_buf_adds(out, "\n");
-    line(out, "Method", "%s", sample->method);
-    line(out, "Meter", "%s%s", sample->meter, pod->estimated ? " (estimated)" : "");
-    line(out, "Accounting", "%s", sample->accounting);
+    foreign_line(out, "Method", sample->method, "");
+    foreign_line(out, "Meter", sample->meter, pod->estimated ? " (estimated)" : "");
+    foreign_line(out, "Accounting", sample->accounting, "");
     cli_text_fit(out, "Quality", LABEL_WIDTH, false);
     for (unsigned flag = 0; flag < KW_QUALITY__MAX; flag++) {
         if ((sample->quality & KW_QUALITY_BIT(flag)) == 0)
@@ -113,15 +110,19 @@ static void add_power(struct kw_buf *out, const struct kw_pod_record *pod)
     cli_text_watts(sigma, pod->sigma_mw);
     cli_text_watts(cpu, pod->watts_mw > pod->dram_mw ? pod->watts_mw - pod->dram_mw : 0);
     cli_text_watts(dram, pod->dram_mw);
-    line(out, "Active power", "%s%s%s W  (CPU packages %s W, memory %s W)", all,
-         pod->sigma_uj > 0 ? " +- " : "", pod->sigma_uj > 0 ? sigma : "", cpu, dram);
+    label(out, "Active power");
+    (void)kw_buf_addf(out, "%s%s%s W  (CPU packages %s W, memory %s W)\n", all,
+                      pod->sigma_uj > 0 ? " +- " : "", pod->sigma_uj > 0 ? sigma : "", cpu, dram);
     cli_text_joules(all, pod->active_uj);
     cli_text_joules(sigma, pod->sigma_uj);
     cli_text_joules(dram, pod->dram_uj);
-    line(out, "Active energy", "%s%s%s J  (of it memory %s J)", all,
-         pod->sigma_uj > 0 ? " +- " : "", pod->sigma_uj > 0 ? sigma : "", dram);
-    if (pod->sigma_uj == 0)
-        line(out, "", "this method does not say how sure it is");
+    label(out, "Active energy");
+    (void)kw_buf_addf(out, "%s%s%s J  (of it memory %s J)\n", all, pod->sigma_uj > 0 ? " +- " : "",
+                      pod->sigma_uj > 0 ? sigma : "", dram);
+    if (pod->sigma_uj == 0) {
+        label(out, "");
+        (void)kw_buf_addf(out, "this method does not say how sure it is\n");
+    }
 }
 
 static void add_features(struct kw_buf *out, const struct kw_pod_record *pod)
@@ -129,25 +130,35 @@ static void add_features(struct kw_buf *out, const struct kw_pod_record *pod)
     double cpu_s = (double)pod->cpu_ns / (double)KW_NS_PER_S;
 
     (void)kw_buf_adds(out, "\nWhat it did, since the agent knows it\n");
-    line(out, "  CPU time", "%.1f s", cpu_s);
-    if (pod->shared_ns > 0)
-        line(out, "  SMT sibling busy", "%.1f s, %.0f %% of that",
-             (double)pod->shared_ns / (double)KW_NS_PER_S, 100 * per(pod->shared_ns, pod->cpu_ns));
+    label(out, "  CPU time");
+    (void)kw_buf_addf(out, "%.1f s\n", cpu_s);
+    if (pod->shared_ns > 0) {
+        label(out, "  SMT sibling busy");
+        (void)kw_buf_addf(out, "%.1f s, %.0f %% of that\n",
+                          (double)pod->shared_ns / (double)KW_NS_PER_S,
+                          100 * per(pod->shared_ns, pod->cpu_ns));
+    }
     if (pod->cycles == 0) {
-        line(out, "  Counters", "none: CPU time is all that is known");
+        label(out, "  Counters");
+        (void)kw_buf_addf(out, "none: CPU time is all that is known\n");
         return;
     }
-    line(out, "  Instructions", "%.3g, %.2f a cycle, %.3g a CPU second", (double)pod->instructions,
-         per(pod->instructions, pod->cycles), cpu_s > 0 ? (double)pod->instructions / cpu_s : 0);
-    line(out, "  Cache misses", "%.3g, %.2f a thousand instructions", (double)pod->llc_misses,
-         1000 * per(pod->llc_misses, pod->instructions));
+    label(out, "  Instructions");
+    (void)kw_buf_addf(out, "%.3g, %.2f a cycle, %.3g a CPU second\n", (double)pod->instructions,
+                      per(pod->instructions, pod->cycles),
+                      cpu_s > 0 ? (double)pod->instructions / cpu_s : 0);
+    label(out, "  Cache misses");
+    (void)kw_buf_addf(out, "%.3g, %.2f a thousand instructions\n", (double)pod->llc_misses,
+                      1000 * per(pod->llc_misses, pod->instructions));
 }
 
-static void add_intensity(struct kw_buf *out, const char *label, const struct kw_intensity *value)
+static void add_intensity(struct kw_buf *out, const char *name, const struct kw_intensity *value)
 {
-    if (value->sigma_permille > 0)
-        line(out, label, "%.2f +- %.2f", (double)value->permille / 1000,
-             (double)value->sigma_permille / 1000);
+    if (value->sigma_permille > 0) {
+        label(out, name);
+        (void)kw_buf_addf(out, "%.2f +- %.2f\n", (double)value->permille / 1000,
+                          (double)value->sigma_permille / 1000);
+    }
 }
 
 static void add_intensities(struct kw_buf *out, const struct kw_pod_record *pod)
@@ -155,9 +166,11 @@ static void add_intensities(struct kw_buf *out, const struct kw_pod_record *pod)
     (void)kw_buf_adds(out, "\nIntensity: what it draws, of what its features let expect here\n");
     add_intensity(out, "  CPU packages", &pod->cpu_intensity);
     add_intensity(out, "  Memory", &pod->dram_intensity);
-    if (pod->cpu_intensity.sigma_permille == 0 && pod->dram_intensity.sigma_permille == 0)
-        line(out, "  -",
-             "nothing is known: this method takes all work as equal, or has just begun");
+    if (pod->cpu_intensity.sigma_permille == 0 && pod->dram_intensity.sigma_permille == 0) {
+        label(out, "  -");
+        (void)kw_buf_addf(
+            out, "nothing is known: this method takes all work as equal, or has just begun\n");
+    }
 }
 
 static void add_idle(struct kw_buf *out, const struct kw_sample *sample,
@@ -178,11 +191,12 @@ static void add_idle(struct kw_buf *out, const struct kw_sample *sample,
     (void)kw_buf_adds(out, sigma);
     (void)kw_buf_adds(out, " W\n");
     for (size_t i = 0; i < KW_ARRAY_SIZE(policies); i++) {
-        char label[LABEL_WIDTH + 1];
-        (void)snprintf(label, sizeof(label), "  by policy %s", policies[i].name);
+        char name[LABEL_WIDTH + 1];
+        (void)snprintf(name, sizeof(name), "  by policy %s", policies[i].name);
         cli_text_watts(watts, policies[i].mw);
-        line(out, label, "%s W%s", watts,
-             strcmp(sample->idle_policy, policies[i].name) == 0 ? "  (in use)" : "");
+        label(out, name);
+        (void)kw_buf_addf(out, "%s W%s\n", watts,
+                          strcmp(sample->idle_policy, policies[i].name) == 0 ? "  (in use)" : "");
     }
 }
 
