@@ -21,6 +21,12 @@ bool agent_key_is_fixed(uint64_t key)
            key == AGENT_KEY_OVERFLOW;
 }
 
+bool agent_accounting_counts(const struct agent_accounting_ops *ops, void *self,
+                             enum agent_feature feature)
+{
+    return ops->features != NULL && ops->features(self)[feature].on;
+}
+
 const char *const agent_feature_names[] = {
     [AGENT_FEATURE_SMT] = "smt",
     [AGENT_FEATURE_COUNTERS] = "counters",

@@ -137,6 +137,10 @@ struct agent_accounting_ops {
     void (*close)(void **self);
 };
 
+/** Whether a feature is counted. */
+bool agent_accounting_counts(const struct agent_accounting_ops *ops, void *self,
+                             enum agent_feature feature);
+
 /** Time on CPU from the scheduler's switch event, program type with trusted pointers (Linux 5.5+).
  */
 extern const struct agent_accounting_ops agent_accounting_ebpf;

@@ -67,6 +67,7 @@ struct agent {
     struct agent_lookup *lookup;           /* NULL: no cgroup tree */
     struct agent_process_watch *processes; /* NULL: not asked for */
     struct agent_recorder *recorder;       /* NULL: nothing is recorded */
+    const struct agent_attribution_ops *method;
     struct agent_sampler *sampler;
     struct kw_source *timer; /* freed with the loop */
     unsigned windows;        /* of a sample */
@@ -303,12 +304,15 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
     const struct agent_options *options = agent->options;
     bool part = options->outside == AGENT_OUTSIDE_ABSENT;
     bool estimated = agent_metering_ops(agent->metering)->estimated;
+    bool counted =
+        agent_accounting_counts(agent->accounting, agent->accounting_self, AGENT_FEATURE_COUNTERS);
     const struct agent_model_power power = agent_model_power_of(
         estimated ? agent->model : NULL, &agent->topology, options->idle_w, options->full_w);
     if (options->metrics_processes > 0 && !agent_procfs_is_foreign(agent->roots.procfs) &&
         agent_process_watch_new(agent->roots.procfs, part, options->metrics_processes,
                                 &agent->processes) < 0)
         return kw_err_set(err, -ENOMEM, "out of memory");
+    agent->method = agent_attribution_choose(options->attribution, !estimated, counted);
     struct agent_sampler_conf conf = {
         .topology = &agent->topology,
         .accounting = agent->accounting,
@@ -321,7 +325,7 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
         .requests = agent->requests,
         .processes = agent->processes,
         .metering = agent->metering,
-        .method = agent_attribution_choose(options->attribution, estimated),
+        .method = agent->method,
         .prior = {.idle_mw = power.idle_mw,
                   .full_mw = power.full_mw,
                   .dram_idle_mw = power.dram_idle_mw},
@@ -351,9 +355,7 @@ static int start_readers(struct agent *agent, struct kw_err *err)
             .snapshots = agent->snapshots,
             .log = agent->log,
         };
-        if (agent_attribution_choose(options->attribution,
-                                     agent_metering_ops(agent->metering)->estimated)
-                ->archive != NULL)
+        if (agent->method->archive != NULL)
             (void)agent_memory_new(agent->info.node, agent->log, &agent->memory);
         conf.memory = agent->memory;
         rc = agent_publisher_start(&conf, &agent->publisher, err);

@@ -11,9 +11,10 @@ const struct agent_attribution_ops *const agent_attributions[] = {
     NULL,
 };
 
-const struct agent_attribution_ops *agent_attribution_choose(unsigned choice, bool estimated)
+const struct agent_attribution_ops *agent_attribution_choose(unsigned choice, bool measured,
+                                                             bool counted)
 {
     if (choice > 0)
         return agent_attributions[choice - 1];
-    return estimated ? &agent_attribution_ratio_cpu : &agent_attribution_kalman;
+    return measured && counted ? &agent_attribution_kalman : &agent_attribution_ratio_cpu;
 }

@@ -11,8 +11,8 @@ void agent_recording_about(const struct agent_options *options, const struct kw_
                            const struct agent_accounting_ops *accounting, void *accounting_self,
                            const struct agent_meter_ops *meter, struct agent_recording_header *ret)
 {
-    const struct agent_feature_state *features =
-        accounting->features != NULL ? accounting->features(accounting_self) : NULL;
+    bool smt = agent_accounting_counts(accounting, accounting_self, AGENT_FEATURE_SMT);
+    bool counted = agent_accounting_counts(accounting, accounting_self, AGENT_FEATURE_COUNTERS);
 
     *ret = (struct agent_recording_header){.estimated = meter->estimated,
                                            .t_unix_ms = kw_now_unix_ms(),
@@ -22,11 +22,12 @@ void agent_recording_about(const struct agent_options *options, const struct kw_
     (void)snprintf(ret->cpu_model, sizeof(ret->cpu_model), "%s", info->cpu_model);
     (void)snprintf(ret->meter, sizeof(ret->meter), "%s", meter->name);
     (void)snprintf(ret->accounting, sizeof(ret->accounting), "%s", accounting->name);
-    (void)snprintf(ret->method, sizeof(ret->method), "%s",
-                   agent_attribution_choose(options->attribution, meter->estimated)->name);
-    if (features != NULL && features[AGENT_FEATURE_SMT].on)
+    (void)snprintf(
+        ret->method, sizeof(ret->method), "%s",
+        agent_attribution_choose(options->attribution, !meter->estimated, counted)->name);
+    if (smt)
         ret->has |= AGENT_HAS_SMT;
-    if (features != NULL && features[AGENT_FEATURE_COUNTERS].on)
+    if (counted)
         ret->has |= AGENT_HAS_COUNTERS;
     for (unsigned p = 0; p < topology->n_packages; p++)
         ret->package_cpus[p] = topology->package_cpus[p];
