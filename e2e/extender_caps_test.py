@@ -159,6 +159,8 @@ def watts_come_back(rig: Rig) -> None:
     """Room that no object tells of: only the samples show it."""
     rig.annotate("node-a", power_cap_watts="500")
     rig.annotate("node-b", power_cap_watts="110")
+    # the room of before was below 100 W, too
+    wait_for("the new cap to be seen", lambda: rig.publish() or int(rig.annotation("node-a", "headroom-watts") or 0) > 200)
     rig.used["node-a"] = 30000
     wait_for("the load to be seen", lambda: rig.publish() or rig.metric("kwatt_extender_refreshes_total") and int(rig.annotation("node-a", "headroom-watts") or 999) < 100)
     rig.pod("third", "11")
