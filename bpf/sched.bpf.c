@@ -413,19 +413,26 @@ static __always_inline void stay(const enum occasion occasion)
 #define PREV_TASK 1
 #define NEXT_TASK 2
 
+/* Apart from switch_btf, so that a switch which changes nothing saves no register. */
+static __noinline int switched(struct task_struct *prev, struct task_struct *next)
+{
+    struct view leaves = {.task = prev, .direct = true}, comes = {.task = next, .direct = true};
+
+    enter(&leaves, &comes, key_of(next, true), AT_SWITCH);
+    return 0;
+}
+
 SEC("tp_btf/sched_switch")
 int switch_btf(__u64 *ctx)
 {
     struct task_struct *prev = (void *)ctx[PREV_TASK];
     struct task_struct *next = (void *)ctx[NEXT_TASK];
-    struct view leaves = {.task = prev, .direct = true}, comes = {.task = next, .direct = true};
 
     /* Threads of one container that follow each other: nothing to do, and nothing else to look at.
      * Idle tasks and kernel threads share the set of the root's processes, but not their key. */
     if (prev->cgroups == next->cgroups && ((prev->flags | next->flags) & PF_KTHREAD) == 0)
         return 0;
-    enter(&leaves, &comes, key_of(next, true), AT_SWITCH);
-    return 0;
+    return switched(prev, next);
 }
 
 /* For kernels that have BTF but no trusted pointers at tracepoints. */
