@@ -63,6 +63,7 @@ struct kalman {
     uint64_t *weights, *given, *scratch;
     double slope[AGENT_STATE_FIRST + AGENT_PARTIES_MAX];
     double times[AGENT_STATE_FIRST + AGENT_PARTIES_MAX];
+    uint64_t kin[AGENT_STATE_FIRST + AGENT_PARTIES_MAX]; /* of each state's workload */
 };
 
 static void kalman_close(void **self)
@@ -154,6 +155,7 @@ static void look(struct kalman *kalman, struct agent_kalman_domain *domain,
                                               .awake_s = awake_s,
                                               .threads_s = threads_s,
                                               .busy_s = busy_s,
+                                              .kin = kalman->kin,
                                               .slope = kalman->slope,
                                               .times = kalman->times};
     }
@@ -227,6 +229,17 @@ static void take_in(struct agent_kalman_domain *domain, struct sight *sight,
     weigh_views(domain, sight, window, n);
     for (unsigned v = 0; v < sight->n_views; v++)
         agent_model_expect(&sight->models[v]);
+}
+
+/** Which states are of workloads of one owner. */
+static void see_kin(struct kalman *kalman, const struct agent_kalman_domain *domain)
+{
+    size_t n = agent_filter_count(domain->views[AGENT_VIEW_TIME].filter);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct agent_party *party = agent_parties_of_state(domain->parties, i);
+        kalman->kin[i] = party != NULL ? party->kin : 0;
+    }
 }
 
 static bool learn(struct sight *sight)
@@ -344,6 +357,7 @@ static void kalman_split(void *self, const struct agent_window *window, struct a
     } else {
         look(kalman, domain, window, n, &sight);
         take_in(domain, &sight, window, n);
+        see_kin(kalman, domain);
         if (can_learn(window, n) && !learn(&sight)) {
             agent_kalman_domain_reset(domain, window);
             take_in(domain, &sight, window, n);

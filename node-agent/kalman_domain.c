@@ -19,6 +19,12 @@
 #define IDLING 0.2
 #define BLIND  0.6 /* of idle power that no table gives */
 
+/* What workloads of one owner that are there at the same time differ by, of an intensity, in each
+ * view. Without counters little tells them apart but noise, and with more (tried: 0.1, 0.2)
+ * recorded twins come out further apart than by CPU time. */
+static const double apart[AGENT_VIEWS] = {[AGENT_VIEW_TIME] = 0.05, [AGENT_VIEW_COUNTERS] = 0.2};
+#define LIKE_MAX 8 /* of them that another one is taken to be like */
+
 #define KIN_LEAST 0.5 /* of an intensity, for what its successor may differ by */
 #define LEVEL_MIN 0.3 /* of a machine's coefficients, of the prior's */
 
@@ -199,13 +205,66 @@ static double machine_level(const struct agent_filter *filter)
     return fmax(1 + sum / SCALED, LEVEL_MIN);
 }
 
-/** Gives a workload that has no state one: from its owner's last, else from the prior. Where there
- * is no room, only one that is much larger than the smallest takes that one's place. */
+/** A state like those of others of its owner: the same prior for all of them, one part in common
+ * and one of each's own, whoever came first. */
+static void begin_like(struct agent_filter *filter, const uint32_t *others, size_t n, double part)
+{
+    double scale = machine_level(filter);
+    double own = square(part * scale);
+    double common = square(AGENT_INTENSITY_SIGMA * scale) - own;
+    double weight = common / (common + own / (double)n);
+
+    (void)agent_filter_add_like(
+        filter, &(struct agent_filter_like){.states = others,
+                                            .n = n,
+                                            .weight = weight,
+                                            .mean = 1,
+                                            .variance = own + weight * own / (double)n});
+}
+
+/** Adds a workload's state to all views: like those of its owner that are there, else from what its
+ * owner's last came to, else from the prior. */
+static void begin_state(struct agent_kalman_domain *domain, uint64_t kin, const uint32_t *others,
+                        size_t n)
+{
+    double mean[AGENT_VIEWS];
+    bool known = agent_parties_recall(domain->parties, kin, mean);
+
+    /* there is room: the filter holds as many as there may be parties */
+    for (unsigned v = 0; v < AGENT_VIEWS && is_open(domain, v); v++) {
+        struct agent_filter *filter = domain->views[v].filter;
+        double sigma = known ? KIN * fmax(mean[v], KIN_LEAST) : AGENT_INTENSITY_SIGMA;
+        if (n > 0)
+            begin_like(filter, others, n, apart[v]);
+        else
+            (void)agent_filter_add(filter, known ? mean[v] : 1,
+                                   square(sigma * machine_level(filter)));
+    }
+}
+
+void agent_kalman_domain_tie(struct agent_kalman_domain *domain)
+{
+    for (uint32_t i = AGENT_STATE_FIRST; i < count(domain); i++) {
+        const struct agent_party *one = agent_parties_of_state(domain->parties, i);
+        for (uint32_t j = AGENT_STATE_FIRST; one != NULL && one->kin != 0 && j < i; j++) {
+            const struct agent_party *other = agent_parties_of_state(domain->parties, j);
+            if (other == NULL || other->kin != one->kin)
+                continue;
+            for (unsigned v = 0; v < AGENT_VIEWS && is_open(domain, v); v++) {
+                struct agent_filter *filter = domain->views[v].filter;
+                double both = agent_filter_variance(filter, i) * agent_filter_variance(filter, j);
+                agent_filter_tie(filter, i, j, (1 - square(apart[v])) * sqrt(both));
+            }
+        }
+    }
+}
+
+/** Gives a workload that has no state one. Where there is no room, only one that is much larger
+ * than the smallest takes that one's place. */
 static void settle(struct agent_kalman_domain *domain, const struct agent_features *features,
                    double size)
 {
-    double mean[AGENT_VIEWS];
-    uint32_t state = (uint32_t)count(domain);
+    uint32_t state = (uint32_t)count(domain), others[LIKE_MAX];
 
     if (agent_parties_count(domain->parties) == AGENT_PARTIES_MAX) {
         struct agent_party *smallest = agent_parties_smallest(domain->parties);
@@ -214,31 +273,30 @@ static void settle(struct agent_kalman_domain *domain, const struct agent_featur
         drop(domain, smallest);
         state--;
     }
+    size_t n = agent_parties_of_kin(domain->parties, features->kin, LIKE_MAX, others);
     struct agent_party *party =
         agent_parties_add(domain->parties, features->workload, features->kin, state);
     if (party == NULL)
         return; /* a number that no workload has */
     party->size = size;
-    bool known = agent_parties_recall(domain->parties, features->kin, mean);
-    for (unsigned v = 0; v < AGENT_VIEWS && is_open(domain, v); v++) {
-        double sigma = known ? KIN * fmax(mean[v], KIN_LEAST) : AGENT_INTENSITY_SIGMA;
-        sigma *= machine_level(domain->views[v].filter);
-        /* there is room: the filter holds as many as there may be parties */
-        (void)agent_filter_add(domain->views[v].filter, known ? mean[v] : 1, square(sigma));
-    }
+    begin_state(domain, features->kin, others, n);
 }
 
 /** A workload's owner becomes known after its first windows: takes what is known of the owner over
- * where that is more than was learnt of the workload yet. @return its party. */
+ * where others of it are there, or where that is more than was learnt of the workload yet. @return
+ * its party. */
 static struct agent_party *adopt(struct agent_kalman_domain *domain, struct agent_party *party,
                                  const struct agent_features *features)
 {
     double mean[AGENT_VIEWS], size = party->size;
     const struct agent_filter *filter = domain->views[AGENT_VIEW_TIME].filter;
+    uint32_t other;
+    bool others = agent_parties_of_kin(domain->parties, features->kin, 1, &other) > 0;
 
     party->kin = features->kin;
-    if (!agent_parties_recall(domain->parties, features->kin, mean) ||
-        agent_filter_variance(filter, party->state) <= square(KIN * mean[AGENT_VIEW_TIME]))
+    if (!others &&
+        (!agent_parties_recall(domain->parties, features->kin, mean) ||
+         agent_filter_variance(filter, party->state) <= square(KIN * mean[AGENT_VIEW_TIME])))
         return party;
     party->kin = 0; /* what it has come to is not worth noting */
     drop(domain, party);
@@ -261,7 +319,8 @@ void agent_kalman_domain_meet(struct agent_kalman_domain *domain,
 {
     struct agent_party *party = agent_parties_find(domain->parties, features->workload);
 
-    if (party != NULL && party->kin != features->kin)
+    /* an owner that is not known for now is no other one */
+    if (party != NULL && features->kin != 0 && party->kin != features->kin)
         party = adopt(domain, party, features);
     if (party != NULL)
         follow(domain, party, expected_j);

@@ -62,6 +62,10 @@ void agent_kalman_domain_free(struct agent_kalman_domain *domain);
 void agent_kalman_domain_reset(struct agent_kalman_domain *domain,
                                const struct agent_window *window);
 
+/** Ties workloads of one owner whose covariance is not known, as far as they are to be like each
+ * other. */
+void agent_kalman_domain_tie(struct agent_kalman_domain *domain);
+
 /** Lets go of a workload's state, where it has one. */
 void agent_kalman_domain_forget(struct agent_kalman_domain *domain, uint64_t workload);
 

@@ -80,6 +80,30 @@ long agent_filter_add(struct agent_filter *filter, double mean, double variance)
     return (long)i;
 }
 
+long agent_filter_add_like(struct agent_filter *filter, const struct agent_filter_like *like)
+{
+    double part = like->weight / (double)like->n, shared = 0;
+    double mean = (1 - like->weight) * like->mean;
+    size_t added = filter->n;
+
+    if (added == filter->max)
+        return -ENOSPC;
+    double *line = row(filter, added);
+    memset(line, 0, added * sizeof(double));
+    for (size_t k = 0; k < like->n; k++) {
+        mean += part * filter->mean[like->states[k]];
+        for (size_t j = 0; j < added; j++)
+            line[j] += part * agent_filter_covariance(filter, like->states[k], j);
+    }
+    for (size_t k = 0; k < like->n; k++)
+        shared += part * line[like->states[k]];
+    filter->mean[added] = mean;
+    filter->floor[added] = (shared + like->variance) * FLOOR;
+    line[added] = shared + like->variance;
+    filter->n++;
+    return (long)added;
+}
+
 void agent_filter_remove(struct agent_filter *filter, size_t i)
 {
     size_t last = filter->n - 1;
@@ -124,12 +148,14 @@ void agent_filter_tie(struct agent_filter *filter, size_t i, size_t j, double co
         row(filter, j)[i] += covariance;
 }
 
-void agent_filter_drift(struct agent_filter *filter, size_t i, double variance, double limit)
+double agent_filter_drift(struct agent_filter *filter, size_t i, double variance, double limit)
 {
-    double *own = &row(filter, i)[i];
+    double *own = &row(filter, i)[i], before = *own;
 
-    if (*own < limit)
-        *own = fmin(*own + variance, limit);
+    if (before >= limit)
+        return 0;
+    *own = fmin(before + variance, limit);
+    return *own - before;
 }
 
 void agent_filter_times(const struct agent_filter *filter, const double *h, double *ret)

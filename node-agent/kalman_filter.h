@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Extended Kalman filter for one number measured at a time: a vector of states with its covariance.
@@ -27,6 +28,18 @@ size_t agent_filter_count(const struct agent_filter *filter);
 /** Adds a state that knows nothing of the others. @return its index, the last one; -ENOSPC. */
 long agent_filter_add(struct agent_filter *filter, double mean, double variance);
 
+/** What a state has in common with others. */
+struct agent_filter_like {
+    const uint32_t *states;
+    size_t n;
+    double weight;   /**< of their mean, of 1; the rest of `mean` */
+    double mean;     /**< without them */
+    double variance; /**< of what they do not tell */
+};
+
+/** Adds a state that is tied to others. @return its index, the last one; -ENOSPC. */
+long agent_filter_add_like(struct agent_filter *filter, const struct agent_filter_like *like);
+
 /** Takes a state out; the last one gets its index. */
 void agent_filter_remove(struct agent_filter *filter, size_t i);
 
@@ -46,8 +59,9 @@ void agent_filter_clamp(struct agent_filter *filter, size_t i, double low, doubl
  * whole positive definite. */
 void agent_filter_tie(struct agent_filter *filter, size_t i, size_t j, double covariance);
 
-/** A state may have moved since the last update. @param limit its variance grows no further. */
-void agent_filter_drift(struct agent_filter *filter, size_t i, double variance, double limit);
+/** A state may have moved since the last update. @param limit its variance grows no further.
+ * @return by how much it grew. */
+double agent_filter_drift(struct agent_filter *filter, size_t i, double variance, double limit);
 
 /** Covariance times a vector. @param h, ret one entry for each state. */
 void agent_filter_times(const struct agent_filter *filter, const double *h, double *ret);

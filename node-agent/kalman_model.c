@@ -187,6 +187,21 @@ static void follow_errors(struct agent_kalman_view *view, double seconds, double
     view->block_error = view->block_expected = view->block_s = 0;
 }
 
+/** Workloads of one owner that change do so together: what sets them apart is theirs from the
+ * start, and can only be found, not grow. @param moved root of the variance that each state gained.
+ */
+static void drift_together(struct agent_filter *filter, const uint64_t *kin, const double *moved)
+{
+    for (size_t i = AGENT_STATE_FIRST; i < agent_filter_count(filter); i++) {
+        if (kin[i] == 0 || moved[i] <= 0)
+            continue;
+        for (size_t j = AGENT_STATE_FIRST; j < i; j++) {
+            if (kin[j] == kin[i])
+                agent_filter_tie(filter, i, j, moved[i] * moved[j]);
+        }
+    }
+}
+
 static void drift(struct agent_model *model)
 {
     struct agent_filter *filter = model->view->filter;
@@ -197,11 +212,15 @@ static void drift(struct agent_model *model)
                        square(idle_w) + 0.01);
     for (size_t j = AGENT_STATE_CORE; j < AGENT_STATE_CORE + SCALED; j++)
         agent_filter_drift(filter, j, COEF_DRIFT * seconds, 1);
+    memset(model->times, 0, agent_filter_count(filter) * sizeof(double));
     for (size_t i = 0; i < model->n; i++) {
-        if (model->parts[i].scaled > 0)
-            agent_filter_drift(filter, model->parts[i].state, SELF_DRIFT * boost * seconds,
-                               2 * square(AGENT_INTENSITY_SIGMA));
+        const struct agent_part *part = &model->parts[i];
+        if (part->scaled > 0)
+            model->times[part->state] =
+                sqrt(agent_filter_drift(filter, part->state, SELF_DRIFT * boost * seconds,
+                                        2 * square(AGENT_INTENSITY_SIGMA)));
     }
+    drift_together(filter, model->kin, model->times);
 }
 
 bool agent_model_learn(struct agent_model *model, double belief)

@@ -30,6 +30,7 @@ struct agent_model {
     double awake_s, threads_s, busy_s; /**< of the package; of its threads; of logical CPUs that
                                           cannot take a thread without sharing a core */
     double raw, expected;              /**< sums of the parts' */
+    const uint64_t *kin;               /**< of each state's workload; 0: none */
     double *slope, *times;             /**< one for each state of the filter */
 };
 

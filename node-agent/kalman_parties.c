@@ -117,6 +117,19 @@ struct agent_party *agent_parties_of_state(struct agent_parties *parties, uint32
     return at != 0 ? &parties->table[at - 1] : NULL;
 }
 
+size_t agent_parties_of_kin(const struct agent_parties *parties, uint64_t kin, size_t max,
+                            uint32_t *ret)
+{
+    size_t n = 0;
+
+    for (uint32_t state = 0; kin != 0 && state < STATES_MAX && n < max; state++) {
+        uint32_t at = parties->by_state[state];
+        if (at != 0 && parties->table[at - 1].kin == kin)
+            ret[n++] = state;
+    }
+    return n;
+}
+
 struct agent_party *agent_parties_smallest(struct agent_parties *parties)
 {
     struct agent_party *smallest = NULL;

@@ -50,6 +50,11 @@ void agent_parties_remove(struct agent_parties *parties, uint64_t workload);
 /** The one that has a state. @return NULL: nobody. */
 struct agent_party *agent_parties_of_state(struct agent_parties *parties, uint32_t state);
 
+/** States of workloads of an owner that are there: those of lowest number. @param max how many are
+ * wanted. @return how many there are; 0 where the owner is unknown. */
+size_t agent_parties_of_kin(const struct agent_parties *parties, uint64_t kin, size_t max,
+                            uint32_t *ret);
+
 /** The one of which least is expected. @return NULL: there is none. */
 struct agent_party *agent_parties_smallest(struct agent_parties *parties);
 

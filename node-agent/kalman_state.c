@@ -6,7 +6,8 @@
  *
  * Size: the whole covariance grows with the square of the workloads. Beyond DENSE_MAX only the
  * machine's states keep theirs (its block and the diagonal are positive definite without the rest):
- * means and variances are what matters, and the rest is learnt again in seconds.
+ * means and variances are what matters, and the rest is learnt again in seconds. Workloads of one
+ * owner are tied as at their beginning.
  */
 #include "node-agent/kalman_state.h"
 
@@ -198,8 +199,11 @@ static void archive_domain(struct agent_kalman_domain *domain, struct agent_arch
     agent_archive_real(archive, &domain->doubt, 0, VALUE_MAX, "a doubt is out of its range");
     for (size_t i = AGENT_STATE_FIRST; archive->why == NULL && i < count(domain); i++)
         archive_party(domain, (uint32_t)i, archive);
-    if (archive->loading && archive->why == NULL)
-        forget_ended(domain, archive);
+    if (!archive->loading || archive->why != NULL)
+        return;
+    if (count(domain) > DENSE_MAX)
+        agent_kalman_domain_tie(domain);
+    forget_ended(domain, archive);
 }
 
 void agent_kalman_domains_archive(struct agent_kalman_domain *domains, size_t n,

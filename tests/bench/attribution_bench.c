@@ -242,6 +242,32 @@ static void tell_machines(void)
     }
 }
 
+/** Pods that are replicas of few owners, each 5 % off in speed and in energy. */
+static void tell_replicas(void)
+{
+    struct scenario scenario = {.conf = sim_node_defaults(301, 20, 14), .idle_factor = 1};
+    char name[96];
+
+    scenario.conf.owners = 5;
+    scenario.conf.unlike = 0.05;
+    for (unsigned churn = 0; churn < 2; churn++) {
+        scenario.conf.churn_per_s = churn * 0.2;
+        double ratio = run_seeds(&scenario, &run_methods[RATIO], 100 * KW_NS_PER_MS).misattributed;
+        for (size_t m = KWATT; m <= KWATT_TIME; m++) {
+            (void)snprintf(name, sizeof(name), "20 replicas of 5 owners%s: %s",
+                           churn > 0 ? ", churn" : "", run_methods[m].name);
+            print(&(struct figure){
+                .name = name,
+                .value = PERCENT(
+                    run_seeds(&scenario, &run_methods[m], 100 * KW_NS_PER_MS).misattributed),
+                .unit = "% misattributed",
+                .reference = run_methods[RATIO].name,
+                .reference_value = PERCENT(ratio),
+                .bound = NAN});
+        }
+    }
+}
+
 /** Idle power that nobody knows, on a node that is never quiet. */
 static void tell_unknown_idle(void)
 {
@@ -410,6 +436,7 @@ int main(void)
     tell_truth();
     tell_held_out();
     tell_machines();
+    tell_replicas();
     tell_unknown_idle();
     tell_dependence();
     tell_reaction();

@@ -10,7 +10,9 @@ due nothing.
 CPU time per process is in Scaphandre's passes alone: its value for a process, of the host's, is the share of busy CPU time
 (sums 0.99 to 1.006). How much time that was is known where threads never wait: as many CPUs as threads run, 40 at most. Such a
 pass becomes a recording (docs/recording.md) of one package, which kwatt-node-agent --replay splits; Scaphandre's own figures
-are of the same pass, SmartWatts' of its own pass of the same run.
+are of the same pass, SmartWatts' of its own pass of the same run. --attribution kalman, which knows the copies for
+replicas of one owner, is printed beside them, beside CPU time (what `auto` goes by without counters, as here), and as it
+does where nobody says that the copies belong together.
 """
 import collections
 import csv
@@ -64,8 +66,8 @@ class Pass:
         return sorted(t for t in common if self.start + WINDOW_S <= t <= self.end - WINDOW_S)
 
 
-def recording(run: Pass) -> list[dict]:
-    """The pass as lines of a recording. Windows in which some of the programs ran are left out: when in them they began or
+def recording(run: Pass, akin: bool = True) -> list[dict]:
+    """The pass as lines of a recording. @param akin the copies are of one owner. Windows in which some of the programs ran are left out: when in them they began or
     ended is not known."""
     numbers = {name: i + 1 for i, name in enumerate(sorted(run.parts))}
     lines: list[dict] = [{"kwatt_recording": 1, "node": run.name, "meter": "powercap", "features": ["cpu_ns"],
@@ -79,7 +81,7 @@ def recording(run: Pass) -> list[dict]:
             continue
         workloads: list[dict] = [{"w": 0}]
         for name, number in numbers.items() if t in full else ():
-            known = {} if told else {"kind": "unit", "id": name, "kin": "equal"}
+            known = {} if told else {"kind": "unit", "id": name, "kin": "equal" if akin else name}
             cpu_ns = min(CPUS, run.threads * len(numbers)) * ns * run.parts[name][t] / host
             workloads.append({"w": number, **known, "f": [round(cpu_ns)]})
         told = told or t in full
@@ -90,11 +92,11 @@ def recording(run: Pass) -> list[dict]:
     return lines
 
 
-def replay(lines: list[dict]) -> dict:
+def replay(lines: list[dict], method: str) -> dict:
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.write("".join(json.dumps(line) + "\n" for line in lines))
         file.flush()
-        done = subprocess.run([AGENT, f"--replay={file.name}", "--replay-method=kalman", "--json"], capture_output=True,
+        done = subprocess.run([AGENT, f"--replay={file.name}", f"--replay-method={method}", "--json"], capture_output=True,
                               text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{lines[0]['node']}: {done.stderr}")
@@ -128,15 +130,15 @@ def theirs(run: Pass) -> Result:
     return Result(spread(copies), 100 * abs(sum(copies) / measured - 1), sum(copies) / dynamic_w(run, times), 0)
 
 
-def ours(run: Pass) -> Result:
+def ours(run: Pass, method: str = "kalman", akin: bool = True) -> Result:
     """kwatt's, which learns idle and everything else from the same windows."""
-    result = replay(recording(run))
+    result = replay(recording(run, akin), method)
     [domain] = result["domains"]
     rows_of = [row for row in result["workloads"] if row["w"] != 0]
     copies = [row["cpu_uj"] / 1e6 for row in rows_of]
     handed_out = sum(domain[key] for key in ("idle_uj", "system_uj", "pods_uj", "unattributed_uj"))
     mean = statistics.fmean(copies)
-    doubt = max(abs(row["cpu_uj"] / 1e6 - mean) / (row["sigma_uj"] / 1e6) for row in rows_of)
+    doubt = max(abs(row["cpu_uj"] - 1e6 * mean) / max(row["sigma_uj"], 1) for row in rows_of)
     return Result(spread(copies), 100 * abs(handed_out / domain["measured_uj"] - 1),
                   sum(copies) / (WINDOW_S * dynamic_w(run, run.while_running())), doubt)
 
@@ -150,7 +152,7 @@ def emit(name: str, value: float, unit: str, reference: tuple[str, float] | None
     print(json.dumps(figure), flush=True)
 
 
-def report(what: str, own: list[Result], peers: dict[str, list[Result]]) -> None:
+def report(what: str, own: list[Result], untold: list[Result], peers: dict[str, list[Result]]) -> None:
     def median(of: list[Result], field: str) -> float:
         return statistics.median(getattr(result, field) for result in of)
 
@@ -161,6 +163,8 @@ def report(what: str, own: list[Result], peers: dict[str, list[Result]]) -> None
              (peer, max(r.off_sum for r in results)), bound=0, bound_on="value", better="lower")
         emit(f"{what}: copies together, of the power above idle, median", median(own, "above_idle"), "x",
              (peer, median(results, "above_idle")))
+    emit(f"{what}: copies apart, owners untold, median", median(untold, "apart"), "% of their mean")
+    emit(f"{what}: copies apart, owners untold, worst", max(r.apart for r in untold), "% of their mean")
     emit(f"{what}: farthest copy from their mean, worst", max(r.doubt for r in own), "stated sigmas", bound=2, better="lower")
 
 
@@ -175,8 +179,10 @@ def main() -> int:
         passes = {tool: [Pass(run, programs[run]) for run in programs if re.fullmatch(rf"{group}-\d+-{tool}", run)]
                   for tool in ("scaphandre", "smartwatts")}
         if all(passes.values()):
-            report(what, [ours(run) for run in passes["scaphandre"]],
-                   {name: [theirs(run) for run in passes[name.lower()]] for name in ("Scaphandre", "SmartWatts")})
+            runs = passes["scaphandre"]
+            peers = {name: [theirs(run) for run in passes[name.lower()]] for name in ("Scaphandre", "SmartWatts")}
+            peers["kwatt by CPU time"] = [ours(run, "ratio-cpu") for run in runs]
+            report(what, [ours(run) for run in runs], [ours(run, akin=False) for run in runs], peers)
     return 0
 
 

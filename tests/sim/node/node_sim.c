@@ -69,7 +69,7 @@ struct sim_node_conf sim_node_defaults(uint64_t seed, size_t pods, double thread
                                   .counter_noise = 0.01};
 }
 
-static void choose_mix(struct sim_node *node, struct pod *pod)
+static void choose_program(struct sim_node *node, struct pod *pod)
 {
     pod->mix = mixes[next_u64(node) % N_MIXES];
     pod->mix.ipc *= exp(0.1 * normal(node));
@@ -78,11 +78,28 @@ static void choose_mix(struct sim_node *node, struct pod *pod)
     pod->mix.llc = fmax(pod->mix.llc, pod->mix.miss);
 }
 
+/** The program of its own, or of its owner with small differences. */
+static void choose_mix(struct sim_node *node, struct pod *pod)
+{
+    uint64_t random = node->random;
+
+    if (pod->kin != 0)
+        node->random = node->conf.seed + (pod->kin << 32) + node->phase_done;
+    choose_program(node, pod);
+    if (pod->kin == 0)
+        return;
+    node->random = random;
+    pod->mix.ipc *= exp(node->conf.unlike * normal(node));
+    pod->mix.nj *= exp(node->conf.unlike * normal(node));
+}
+
 static void make_pod(struct sim_node *node, struct pod *pod, bool short_lived)
 {
     double mean = node->conf.threads / (double)node->conf.pods;
 
     *pod = (struct pod){.number = ++node->next_number, .life_left_s = HUGE_VAL};
+    if (node->conf.owners > 0)
+        pod->kin = 1 + pod->number % node->conf.owners;
     choose_mix(node, pod);
     for (unsigned t = 0; t < THREADS_MAX; t++)
         pod->cpu[t] = (int)(next_u64(node) % (2 * node->conf.cores));
@@ -327,6 +344,7 @@ static void fill(struct sim_node *node)
         cycles += (double)pod->sum.cycles;
         ns += (double)pod->sum.cpu_ns;
         seen->workload = pod->number;
+        seen->kin = pod->kin;
         seen->cycles = noisy(node, (double)seen->cycles, node->conf.counter_noise);
         seen->instructions = noisy(node, (double)seen->instructions, node->conf.counter_noise);
         seen->llc_misses = noisy(node, (double)seen->llc_misses, node->conf.counter_noise);

@@ -57,6 +57,8 @@ struct sim_node_conf {
     double threads; /**< mean number of busy threads of all pods together */
     enum sim_load load;
     enum sim_truth truth;
+    size_t owners; /**< that the pods are replicas of, in turn; 0: each is its own program */
+    double unlike; /**< standard deviation of what replicas differ by, of speed and of energy */
     double churn_per_s;   /**< pods replaced by new ones each second */
     unsigned storm;       /**< further pods that live for 50 to 300 ms, born each second */
     bool quiet_start;     /**< the first 5 s pass without any load */

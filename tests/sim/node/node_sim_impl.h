@@ -21,7 +21,7 @@ struct mix {
 };
 
 struct pod {
-    uint64_t number;
+    uint64_t number, kin;
     struct mix mix;  /* its own: every program is a little different */
     double ipc_walk; /* logarithm */
     unsigned threads;

@@ -256,6 +256,68 @@ static void test_owner_is_told_late(void **state)
     assert_true(shares[3].active_uj * 10 > shares[2].active_uj * 8);
 }
 
+/** Two equal ones that always run, in about the same time, while their power changes with their
+ * phases, as in recordings of real twins. @return how far they come out apart, of their mean. */
+static double twins_apart(const uint64_t kin[2])
+{
+    struct agent_features features[3] = {
+        {.workload = 0}, {.workload = 1, .kin = kin[0]}, {.workload = 2, .kin = kin[1]}};
+    double got[2] = {0}, power[2] = {1, 1};
+
+    for (unsigned k = 0; k < 70; k++) {
+        double uj = 10000000;
+        for (size_t i = 0; i < 2; i++) {
+            if (k % 5 == 0)
+                power[i] = 0.5 + 0.1 * (double)below(11);
+            features[i + 1].cpu_ns = 98 * WINDOW_NS / 10 + below(4 * WINDOW_NS / 10);
+            uj += power[i] * (double)features[i + 1].cpu_ns / 50;
+        }
+        (void)split((struct agent_window){.measured_uj = (uint64_t)uj,
+                                          .n_cpus = 20,
+                                          .idle_prior_mw = 100000,
+                                          .n = 3,
+                                          .features = features});
+        for (size_t i = 0; i < 2; i++)
+            got[i] += (double)shares[i + 1].active_uj;
+    }
+    return fabs(got[0] - got[1]) / (got[0] + got[1]) * 2;
+}
+
+/** Without counters, replicas of one owner stay together, whatever phases they are in. */
+static void test_replicas_stay_together(void **state)
+{
+    double most = 0, strangers = 0;
+
+    (void)state;
+    for (unsigned k = 0; k < 20; k++) {
+        most = fmax(most, twins_apart((const uint64_t[2]){9, 9}));
+        method->close(&self);
+        assert_int_equal(method->open(WORKLOADS, &self), 0);
+        strangers = fmax(strangers, twins_apart((const uint64_t[2]){8, 9}));
+        method->close(&self);
+        assert_int_equal(method->open(WORKLOADS, &self), 0);
+    }
+    print_message("apart: replicas %.1f %%, others %.1f %%\n", 100 * most, 100 * strangers);
+    assert_true(most < 0.02);
+    assert_true(strangers > 2 * most);
+}
+
+/** What is learnt of replicas that are there is what a further one starts from, with and without
+ * counters, and an owner that is not known for a while is not forgotten. */
+static void test_replicas_join(void **state)
+{
+    struct sim_node_conf conf = sim_node_defaults(5, 20, 14);
+
+    (void)state;
+    conf.owners = 4;
+    conf.unlike = 0.05;
+    conf.churn_per_s = 0.5;
+    assert_true(misattributed(conf, COUNTERS, 1) < 0.06);
+    method->close(&self);
+    assert_int_equal(method->open(WORKLOADS, &self), 0);
+    assert_true(misattributed(conf, TIME, 1) < 0.12);
+}
+
 /** More workloads than states: conserved, and the large ones have states of their own. */
 static void test_crowd(void **state)
 {
@@ -333,6 +395,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sigma_holds_the_truth, setup, teardown),
         cmocka_unit_test_setup_teardown(test_owner_is_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(test_owner_is_told_late, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replicas_stay_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replicas_join, setup, teardown),
         cmocka_unit_test_setup_teardown(test_crowd, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dram_idle_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(test_steps, setup, teardown),

@@ -89,6 +89,38 @@ static void test_states_come_and_go(void **state)
     assert_int_equal(agent_filter_add(filter, 0, 1), -ENOSPC);
 }
 
+/** One in common and one of each's own: whoever came first, all are the same. */
+static void test_states_like_others(void **state)
+{
+    const double common = 0.91, own = 0.09;
+    uint32_t others[MAX];
+
+    (void)state;
+    (void)agent_filter_add(filter, 20, 4);
+    (void)agent_filter_add(filter, 1, common + own);
+    for (uint32_t n = 1; n < 5; n++) {
+        others[n - 1] = n;
+        double weight = common / (common + own / n);
+        struct agent_filter_like like = {others, n, weight, 1, own + weight * own / n};
+        assert_int_equal(agent_filter_add_like(filter, &like), n + 1);
+    }
+    for (size_t i = 1; i < 6; i++) {
+        assert_true(fabs(agent_filter_mean(filter, i) - 1) < 1e-12);
+        assert_true(agent_filter_covariance(filter, i, 0) == 0);
+        for (size_t j = 1; j <= i; j++)
+            assert_true(fabs(agent_filter_covariance(filter, i, j) - common - (i == j ? own : 0)) <
+                        1e-12);
+    }
+    /* what is learnt of one says something of the others */
+    const double h[MAX] = {0, 1};
+    (void)agent_filter_update(filter, h, 1, 1e-6);
+    assert_true(fabs(agent_filter_mean(filter, 5) - 1 - common) < 1e-4);
+    while (agent_filter_count(filter) < MAX)
+        (void)agent_filter_add(filter, 0, 1);
+    struct agent_filter_like like = {others, 1, 1, 1, 1};
+    assert_int_equal(agent_filter_add_like(filter, &like), -ENOSPC);
+}
+
 /** The covariance as a whole stays one: no direction has a negative variance. */
 static void test_stays_positive(void **state)
 {
@@ -102,10 +134,19 @@ static void test_stays_positive(void **state)
         else if (k % 11 == 0)
             agent_filter_remove(filter, (size_t)(fabs(random_unit()) * (double)n));
         n = agent_filter_count(filter);
+        if (n < MAX && k % 13 == 0) {
+            const uint32_t others[] = {(uint32_t)(k % n), (uint32_t)(n - 1)};
+            struct agent_filter_like like = {others, 2, fabs(random_unit()), 1, 0.01};
+            (void)agent_filter_add_like(filter, &like);
+            n++;
+        }
         double scale = exp(12 * random_unit());
         for (size_t i = 0; i < n; i++)
             h[i] = k % 3 == (unsigned)i % 3 ? 0 : scale * random_unit();
-        agent_filter_drift(filter, k % n, 1e-3, 10);
+        double one = sqrt(agent_filter_drift(filter, k % n, 1e-3, 10));
+        double other = sqrt(agent_filter_drift(filter, (k + 1) % n, 1e-3, 10));
+        if (n > 1)
+            agent_filter_tie(filter, k % n, (k + 1) % n, one * other);
         double got = agent_filter_update(filter, h, scale * random_unit(), exp(6 * random_unit()));
         assert_true(got > 0);
         for (size_t i = 0; i < n; i++)
@@ -139,9 +180,9 @@ static void test_drift_and_clamp(void **state)
 {
     (void)state;
     (void)agent_filter_add(filter, 5, 1);
-    agent_filter_drift(filter, 0, 0.5, 1.2);
+    assert_true(fabs(agent_filter_drift(filter, 0, 0.5, 1.2) - 0.2) < 1e-12);
     assert_true(agent_filter_variance(filter, 0) == 1.2);
-    agent_filter_drift(filter, 0, 0.5, 1.2);
+    assert_true(agent_filter_drift(filter, 0, 0.5, 1.2) == 0);
     assert_true(agent_filter_variance(filter, 0) == 1.2);
     agent_filter_clamp(filter, 0, 6, 7);
     assert_true(agent_filter_mean(filter, 0) == 6);
@@ -155,6 +196,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_state_is_the_mean, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finds_what_sums_hide, setup, teardown),
         cmocka_unit_test_setup_teardown(test_states_come_and_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_states_like_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stays_positive, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refuses_what_is_not_finite, setup, teardown),
         cmocka_unit_test_setup_teardown(test_drift_and_clamp, setup, teardown),

@@ -105,6 +105,25 @@ static void test_owners(void **state)
     assert_true(agent_parties_recall(parties, 42, intensity));
 }
 
+static void test_those_of_an_owner(void **state)
+{
+    uint32_t states[4];
+
+    (void)state;
+    for (uint32_t i = 0; i < 12; i++)
+        (void)agent_parties_add(parties, i, i % 3, 20 - i);
+    assert_int_equal(agent_parties_of_kin(parties, 2, 8, states), 4);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(states[i], 9 + 3 * i);
+    assert_int_equal(agent_parties_of_kin(parties, 2, 1, states), 1);
+    assert_int_equal(states[0], 9);
+    assert_int_equal(agent_parties_of_kin(parties, 0, 4, states), 0);
+    assert_int_equal(agent_parties_of_kin(parties, 3, 4, states), 0);
+    agent_parties_remove(parties, 11);
+    assert_int_equal(agent_parties_of_kin(parties, 2, 1, states), 1);
+    assert_int_equal(states[0], 12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +131,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_random_life, setup, teardown),
         cmocka_unit_test_setup_teardown(test_smallest, setup, teardown),
         cmocka_unit_test_setup_teardown(test_owners, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_those_of_an_owner, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was learnt outlives the agent: another one attributes as the first would have. */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -52,6 +53,8 @@ static void *learn(size_t pods, struct sim_node **ret_node)
     void *self = NULL;
 
     assert_int_equal(method->open(WORKLOADS, &self), 0);
+    conf.owners = pods / 10; /* replicas are tied to each other */
+    conf.unlike = 0.05;
     *ret_node = sim_node_new(&conf);
     assert_non_null(*ret_node);
     for (unsigned k = 0; k < 100; k++) {
@@ -119,6 +122,18 @@ static void test_many_workloads(void **state)
         told += known;
     }
     assert_true(told > 500);
+    for (unsigned k = 0; k < 20; k++) { /* and it goes on, no more than a few per cent apart */
+        const struct sim_window *seen = sim_node_run(node, 100 * KW_NS_PER_MS);
+        struct agent_split one = {.shares = shares[0]}, two = {.shares = shares[1]};
+        double off = 0, sum = 0;
+        split(before, node, seen, &one);
+        split(after, node, seen, &two);
+        for (size_t i = 0; i < seen->n; i++) {
+            sum += (double)shares[0][i].active_uj;
+            off += fabs((double)shares[0][i].active_uj - (double)shares[1][i].active_uj);
+        }
+        assert_true(off < 0.1 * sum);
+    }
     method->close(&before);
     method->close(&after);
     sim_node_free(&node);
