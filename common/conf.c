@@ -88,6 +88,18 @@ static size_t field_size(enum kw_conf_type type)
     return sizes[type];
 }
 
+bool kw_conf_same(const struct kw_conf_option *option, const void *settings, const void *others)
+{
+    const char *a = (const char *)settings + option->offset;
+    const char *b = (const char *)others + option->offset;
+
+    if (option->type != KW_CONF_STRING)
+        return memcmp(a, b, field_size(option->type)) == 0;
+    const char *text = *(char *const *)a;
+    const char *other = *(char *const *)b;
+    return text == NULL || other == NULL ? text == other : strcmp(text, other) == 0;
+}
+
 static int fill_option(const struct kw_conf_option *option, const struct kw_conf_value *value,
                        char *settings, struct kw_err *err)
 {

@@ -80,6 +80,9 @@ enum kw_conf_outcome {
 int kw_conf_load(const struct kw_conf_program *program, int argc, char **argv, char *const *envp,
                  void *settings, FILE *out, size_t *ret_first_positional, struct kw_err *err);
 
+/** Whether an option has the same value in two settings that kw_conf_load has filled. */
+bool kw_conf_same(const struct kw_conf_option *option, const void *settings, const void *others);
+
 /** Frees the strings that kw_conf_load put into *settings and nulls them. */
 void kw_conf_free(const struct kw_conf_program *program, void *settings);
 

@@ -48,7 +48,7 @@ struct limit_slot {
 
 struct kw_log {
     const char *program;
-    enum kw_log_level level;
+    _Atomic enum kw_log_level level;
     FILE *out;
     int fd; /* of out; -1 where it has none (a memory stream) */
     bool journal;
@@ -263,6 +263,11 @@ static void write_line(struct kw_log *log, const char *text, size_t len)
         text += n;
         len -= (size_t)n;
     }
+}
+
+void kw_log_set_level(struct kw_log *log, enum kw_log_level level)
+{
+    log->level = level;
 }
 
 void kw_log_write(struct kw_log *log, enum kw_log_level level, const char *message,

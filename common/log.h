@@ -54,6 +54,9 @@ static inline struct kw_field kw_errno(int code)
 struct kw_log *kw_log_new(const char *program, enum kw_log_level level, FILE *out);
 void kw_log_free(struct kw_log **log);
 
+/** From any thread: what is logged from now on. */
+void kw_log_set_level(struct kw_log *log, enum kw_log_level level);
+
 /** "error|warn|info|debug". NULL-terminated table, index is enum kw_log_level. */
 extern const char *const kw_log_level_names[KW_LOG__MAX + 1];
 

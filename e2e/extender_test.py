@@ -397,7 +397,7 @@ class Wire(Case):
 
     def test_signals(self):
         self.extender.process.send_signal(signal.SIGHUP)
-        wait_for("SIGHUP is logged", lambda: "nothing to reload" in self.extender.log())
+        wait_for("SIGHUP is logged", lambda: "read the configuration again" in self.extender.log())
         self.assertEqual(self.extender.scores("a"), [5])
 
     def test_metrics_page(self):

@@ -38,6 +38,7 @@ struct ext_capping {
     struct ext_cap_tree *tree;
     struct ext_node_table *table;
     bool changed;
+    bool reread; /**< the file was read by another policy */
 };
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
@@ -51,6 +52,11 @@ static int read_file(struct ext_capping *capping, struct kw_err *err)
     kw_cleanup_free char *bytes = NULL;
     struct ext_cap_tree *tree = NULL;
     const char *file = capping->conf.file;
+
+    (void)pthread_mutex_lock(&capping->lock);
+    unsigned soft_permille = capping->conf.policy.soft_permille;
+    capping->reread = false;
+    (void)pthread_mutex_unlock(&capping->lock);
     size_t len = 0;
     int rc = stat(file, &capping->seen) < 0 ? -errno : 0;
 
@@ -58,7 +64,7 @@ static int read_file(struct ext_capping *capping, struct kw_err *err)
         rc = kw_file_slurp(file, EXT_CAP_FILE_MAX, &bytes, &len);
     if (rc < 0)
         return kw_err_set(err, rc, "%s: %s", file, kw_errno_text(rc));
-    rc = ext_cap_tree_parse(file, bytes, len, capping->conf.policy.soft_permille, &tree, err);
+    rc = ext_cap_tree_parse(file, bytes, len, soft_permille, &tree, err);
     if (rc < 0)
         return rc;
     (void)pthread_mutex_lock(&capping->lock);
@@ -141,6 +147,16 @@ bool ext_capping_changed(struct ext_capping *capping)
     return changed;
 }
 
+void ext_capping_set_policy(struct ext_capping *capping, const struct ext_cap_policy *policy)
+{
+    (void)pthread_mutex_lock(&capping->lock);
+    capping->reread =
+        capping->reread || policy->soft_permille != capping->conf.policy.soft_permille;
+    capping->conf.policy = *policy;
+    capping->changed = true;
+    (void)pthread_mutex_unlock(&capping->lock);
+}
+
 static void reload_caps(struct ext_capping *capping)
 {
     struct stat now;
@@ -149,7 +165,10 @@ static void reload_caps(struct ext_capping *capping)
     if (capping->conf.file == NULL)
         return;
     bool readable = stat(capping->conf.file, &now) == 0;
-    if (readable && is_same_file(&now, &capping->seen))
+    (void)pthread_mutex_lock(&capping->lock);
+    bool reread = capping->reread;
+    (void)pthread_mutex_unlock(&capping->lock);
+    if (readable && !reread && is_same_file(&now, &capping->seen))
         return;
     if (!readable && capping->unreadable)
         return;

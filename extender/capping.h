@@ -63,6 +63,9 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
  * are to be found out. */
 bool ext_capping_changed(struct ext_capping *capping);
 
+/** From any thread: the next caps are built by this, and the file is read again by it. */
+void ext_capping_set_policy(struct ext_capping *capping, const struct ext_cap_policy *policy);
+
 /** Reads the files again where they have changed. A bad one is said and the last good one stays. */
 void ext_capping_reload(struct ext_capping *capping);
 

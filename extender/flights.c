@@ -75,6 +75,13 @@ void ext_flights_free(struct ext_flights **flights)
     *flights = NULL;
 }
 
+void ext_flights_assume(struct ext_flights *flights, const struct ext_assumptions *assumptions)
+{
+    (void)pthread_mutex_lock(&flights->lock);
+    flights->conf.assumptions = *assumptions;
+    (void)pthread_mutex_unlock(&flights->lock);
+}
+
 const struct ext_snapshot *ext_flights_last(const struct ext_flights *flights)
 {
     return flights->last;
@@ -186,7 +193,10 @@ static int scan_pod(struct ext_flights *flights, const char *json, size_t len,
     size_t slot = 0;
     const struct ext_profiles *profiles =
         conf->profiles == NULL ? NULL : kw_snapshot_acquire(conf->profiles, &slot);
-    int waits = ext_bound_pod_scan(json, len, &conf->assumptions, profiles, ret);
+    (void)pthread_mutex_lock(&flights->lock);
+    const struct ext_assumptions assumptions = conf->assumptions;
+    (void)pthread_mutex_unlock(&flights->lock);
+    int waits = ext_bound_pod_scan(json, len, &assumptions, profiles, ret);
 
     if (conf->profiles != NULL)
         kw_snapshot_release(conf->profiles, slot);

@@ -42,6 +42,9 @@ int ext_flights_watch(struct ext_flights *flights, const struct kw_kube_conf *ku
 /** Ends the watch. The snapshots are those of conf.out. */
 void ext_flights_free(struct ext_flights **flights);
 
+/** From any thread: what pods that start from now on are taken to use. */
+void ext_flights_assume(struct ext_flights *flights, const struct ext_assumptions *assumptions);
+
 /** The snapshot published last, or NULL. For the thread that calls ext_flights_publish, the only
  * one to replace it. */
 const struct ext_snapshot *ext_flights_last(const struct ext_flights *flights);

@@ -47,12 +47,12 @@ static void wait_for_room(struct ext_waiters *waiters, uint64_t key, const struc
 }
 
 void ext_gate_filter(struct ext_service *service, const struct ext_caps *caps,
-                     const struct ext_args *args, const struct ext_outlook *outlook, int64_t now_ns,
-                     struct ext_gate *ret)
+                     const struct ext_args *args, const struct ext_outlook *outlook, double sigmas,
+                     int64_t now_ns, struct ext_gate *ret)
 {
     const struct kw_extender_pod *pod = &args->pod;
     uint64_t key = ext_tally_key(pod->uid, pod->ns, pod->name);
-    struct ext_gate gate = {.need = ext_gate_need(pod, outlook, service->policy.cap_sigmas)};
+    struct ext_gate gate = {.need = ext_gate_need(pod, outlook, sigmas)};
     uint64_t others_mcpu = 0;
     uint64_t others_mw = 0;
 

@@ -24,10 +24,11 @@ struct ext_cap_need ext_gate_need(const struct kw_extender_pod *pod,
 /**
  * Says of each candidate whether it passes, into args->verdicts; enters the pod among those that
  * were let in, or among those that wait. @param args read with indices. @param caps not NULL.
+ * @param sigmas as for ext_gate_need.
  */
 void ext_gate_filter(struct ext_service *service, const struct ext_caps *caps,
-                     const struct ext_args *args, const struct ext_outlook *outlook, int64_t now_ns,
-                     struct ext_gate *ret);
+                     const struct ext_args *args, const struct ext_outlook *outlook, double sigmas,
+                     int64_t now_ns, struct ext_gate *ret);
 
 /** Takes levels from candidates that the pod would bring above a soft threshold. @return how many
  * candidates lost some. */

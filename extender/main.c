@@ -16,6 +16,7 @@ int main(int argc, char **argv, char **envp)
         return ext_simulate(argc - 1, argv + 1, envp, stdout, stderr);
     struct ext_settings settings = {0};
     struct kw_err err = {0};
+    const struct ext_launch launch = {argc, argv, envp};
     struct ext_state *state = NULL;
     int rc = kw_conf_load(&ext_program, argc, argv, envp, &settings, stdout, NULL, &err);
 
@@ -30,7 +31,7 @@ int main(int argc, char **argv, char **envp)
     kw_log_info(log, "starting", kw_str("version", kw_version_text()));
     if (settings.seccomp && kw_confine(NULL, &err) < 0)
         kw_log_warn(log, "system calls are not confined", kw_str("cause", err.text));
-    rc = ext_state_new(&settings, log, &state, &err);
+    rc = ext_state_new(&settings, &launch, log, &state, &err);
     if (rc < 0)
         kw_log_error(log, "cannot start", kw_str("error", err.text));
     else

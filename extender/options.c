@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "api/extender.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/confine.h"
@@ -163,6 +164,7 @@ static const struct kw_conf_option rows[] = {
      .type = KW_CONF_STRING,
      .offset = AT(own_namespace),
      .def = "kwatt",
+     .max = KW_NAMESPACE_MAX - 1,
      .metavar = "NAME",
      .help = "pods of this namespace (kwatt's own) are placed without kwatt's opinion",
      .group = "Scoring"},
@@ -235,7 +237,7 @@ const struct kw_conf_program ext_program = {
         "/preempt (under any path prefix); GET /explain (the last decisions), /healthz, /readyz\n"
         "and /metrics. Without Redis, or for nodes that it knows nothing of, it stays neutral; it\n"
         "never stops scheduling. With --watch-pods, a pod counts on its node from the moment that\n"
-        "it is bound to it.",
+        "it is bound to it. At SIGHUP it reads --config again.",
     .examples =
         "  kwatt-extender --redis unix:///run/kwatt/redis.sock --listen 127.0.0.1:9890\n"
         "  kwatt-extender --redis redis://extender@redis:6379 --redis-password-file /secret\n",

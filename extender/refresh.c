@@ -102,6 +102,11 @@ void ext_refresh_free(struct ext_refresh **refresh)
     *refresh = NULL;
 }
 
+void ext_refresh_set_stale_after(struct ext_refresh *refresh, uint64_t stale_after_ns)
+{
+    refresh->stale_after_ns = stale_after_ns;
+}
+
 const char *ext_refresh_name(const struct ext_refresh *refresh)
 {
     return kw_redis_name(refresh->redis);
@@ -262,8 +267,8 @@ static bool stays(const struct work *work, const struct ext_snapshot *last, size
                                                 work->now->now_ns, last->stale_after_ns);
 }
 
-/** Makes the snapshot where nodes come or go: those that stay, then the new ones. Else does
- * nothing. */
+/** Makes the snapshot where nodes come or go, or others are stale: those that stay, then the new
+ * ones. Else does nothing. */
 static int rebuild(struct work *work)
 {
     const struct ext_snapshot *last = work->fresh != NULL ? work->fresh : work->before;
@@ -273,7 +278,8 @@ static int rebuild(struct work *work)
 
     for (size_t i = 0; i < n_last; i++)
         n_staying += stays(work, last, i);
-    if (last != NULL && n_staying == n_last && work->n_added == 0)
+    if (last != NULL && n_staying == n_last && work->n_added == 0 &&
+        last->stale_after_ns == work->refresh->stale_after_ns)
         return 0;
     kw_cleanup_free struct ext_node *nodes =
         reallocarray(NULL, n_staying + work->n_added + 1, sizeof(*nodes));

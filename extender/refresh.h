@@ -42,6 +42,10 @@ int ext_refresh_once(struct ext_refresh *refresh, const struct ext_snapshot *bef
                      const struct ext_instant *now, struct ext_refresh_result *ret,
                      struct kw_err *err);
 
+/** How old samples may be from now on; the nodes follow when the index is read next, ten refreshes
+ * later at most. For the thread that refreshes. */
+void ext_refresh_set_stale_after(struct ext_refresh *refresh, uint64_t stale_after_ns);
+
 /** From any thread: the refresh at hand ends (-ECANCELED) after the round trip at hand, later ones
  * at once. */
 void ext_refresh_cancel(struct ext_refresh *refresh);

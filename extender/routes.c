@@ -62,17 +62,29 @@ static void on_other_get(void *user, const struct kw_http_request *request,
     (void)kw_buf_adds(response->body, "this is for POST\n");
 }
 
+static struct ext_policy policy_of(struct ext_service *service)
+{
+    struct ext_policy policy = {0};
+    size_t slot;
+    const struct ext_policy *present = kw_snapshot_acquire(service->policies, &slot);
+
+    if (present != NULL)
+        policy = *present;
+    kw_snapshot_release(service->policies, slot);
+    return policy;
+}
+
 static struct ext_census take_census(struct ext_service *service, int64_t now_ns)
 {
     struct ext_census census = {0};
+    const uint64_t stale_after_ns = policy_of(service).stale_after_ns;
     size_t slot;
     const struct ext_snapshot *snapshot = kw_snapshot_acquire(service->snapshot, &slot);
 
     for (size_t i = 0; snapshot != NULL && i < snapshot->n; i++) {
         const struct ext_node *node = &snapshot->nodes[i];
         census.known++;
-        census.stale +=
-            ext_is_stale(node->fresh_ns, node->interval_ns, now_ns, service->policy.stale_after_ns);
+        census.stale += ext_is_stale(node->fresh_ns, node->interval_ns, now_ns, stale_after_ns);
         census.unpriced += !node->has_curve;
     }
     kw_snapshot_release(service->snapshot, slot);
@@ -126,7 +138,7 @@ static void on_explain(void *user, const struct kw_http_request *request,
                                         .saved_mw = service->stats.dry_saved_mw};
     int n = ext_decisions_page(service->decisions, kw_http_request_query(request, "pod"),
                                text ? EXT_FORM_TEXT : EXT_FORM_JSON,
-                               service->policy.dry_run ? &dry_run : NULL, response->body);
+                               policy_of(service).dry_run ? &dry_run : NULL, response->body);
 
     if (n < 0) {
         response->status = 503;

@@ -22,9 +22,13 @@
 
 int ext_service_init(struct ext_service *service, unsigned threads, const struct ext_policy *policy)
 {
-    *service = (struct ext_service){.policy = *policy};
+    *service = (struct ext_service){0};
     service->workspaces = calloc(threads, sizeof(*service->workspaces));
     int rc = service->workspaces == NULL ? -ENOMEM : ext_stats_init(&service->stats);
+    if (rc == 0)
+        rc = kw_snapshot_new(threads, free, &service->policies);
+    if (rc == 0)
+        rc = ext_service_set_policy(service, policy);
     if (rc == 0)
         rc = ext_decisions_new(&service->decisions);
     if (rc < 0) {
@@ -34,6 +38,17 @@ int ext_service_init(struct ext_service *service, unsigned threads, const struct
     service->n_workspaces = threads;
     for (unsigned i = 0; i < threads; i++)
         atomic_flag_clear(&service->workspaces[i].busy);
+    return 0;
+}
+
+int ext_service_set_policy(struct ext_service *service, const struct ext_policy *policy)
+{
+    struct ext_policy *copy = malloc(sizeof(*copy));
+
+    if (copy == NULL)
+        return -ENOMEM;
+    *copy = *policy;
+    kw_snapshot_publish(service->policies, copy);
     return 0;
 }
 
@@ -47,6 +62,7 @@ void ext_service_clear(struct ext_service *service)
         free(workspace->scores);
     }
     free(service->workspaces);
+    kw_snapshot_free(&service->policies);
     ext_stats_clear(&service->stats);
     ext_decisions_free(&service->decisions);
     *service = (struct ext_service){0};
@@ -90,19 +106,18 @@ static int reserve_candidates(struct ext_workspace *workspace, size_t n)
 /** A pod that kwatt has no opinion on, whatever its placement. */
 static bool is_exempt(const struct ext_policy *policy, const struct kw_extender_pod *pod)
 {
-    return pod->mirror || (policy->own_namespace != NULL && pod->ns[0] != '\0' &&
-                           strcmp(pod->ns, policy->own_namespace) == 0);
+    return pod->mirror || (pod->ns[0] != '\0' && strcmp(pod->ns, policy->own_namespace) == 0);
 }
 
 /** What is expected of a pod. */
-static void expect(const struct ext_service *service, const struct kw_extender_pod *pod,
-                   struct ext_outlook *ret)
+static void expect(const struct ext_service *service, const struct ext_policy *policy,
+                   const struct kw_extender_pod *pod, struct ext_outlook *ret)
 {
     size_t slot = 0;
     const struct ext_profiles *profiles =
         service->profiles == NULL ? NULL : kw_snapshot_acquire(service->profiles, &slot);
 
-    ext_outlook_find(&service->policy.assumptions, profiles, pod, ret);
+    ext_outlook_find(&policy->assumptions, profiles, pod, ret);
     if (service->profiles != NULL)
         kw_snapshot_release(service->profiles, slot);
 }
@@ -177,8 +192,8 @@ static struct ext_decision *begin_note(struct ext_service *service,
     memcpy(decision->pod, pod->name, sizeof(decision->pod));
     memcpy(decision->uid, pod->uid, sizeof(decision->uid));
     decision->placement = pod->placement;
-    decision->exempt = is_exempt(&service->policy, pod);
-    decision->dry = service->policy.dry_run;
+    decision->exempt = is_exempt(workspace->policy, pod);
+    decision->dry = workspace->policy->dry_run;
     decision->owner = pod->owner;
     decision->outlook = *outlook;
     decision->candidates = ext_args_count(&workspace->args);
@@ -228,11 +243,11 @@ static void note_caps(struct ext_service *service, const struct ext_workspace *w
 
 /** Caps that hold for a pod, or NULL. */
 static const struct ext_caps *caps_for(const struct ext_service *service,
+                                       const struct ext_policy *policy,
                                        const struct ext_snapshot *snapshot,
                                        const struct kw_extender_pod *pod)
 {
-    if (snapshot == NULL || service->tally == NULL || service->policy.dry_run ||
-        is_exempt(&service->policy, pod))
+    if (snapshot == NULL || service->tally == NULL || policy->dry_run || is_exempt(policy, pod))
         return NULL;
     return snapshot->caps;
 }
@@ -242,31 +257,30 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
                             const struct ext_snapshot *snapshot, int64_t now_ns)
 {
     const struct ext_args *args = &workspace->args;
+    const struct ext_policy *policy = workspace->policy;
     size_t n = ext_args_count(args);
     struct ext_outlook outlook;
     struct ext_score score;
 
-    expect(service, &args->pod, &outlook);
+    expect(service, policy, &args->pod, &outlook);
     const struct ext_score_pod wanted = {
         .mcpu = (double)outlook.mcpu,
         .expected_mw = (double)args->pod.expected_mw,
-        .placement =
-            is_exempt(&service->policy, &args->pod) ? KW_PLACEMENT_OFF : args->pod.placement,
+        .placement = is_exempt(policy, &args->pod) ? KW_PLACEMENT_OFF : args->pod.placement,
     };
     if (reserve_candidates(workspace, n) < 0)
         return -ENOMEM;
     ext_score_begin(&score, &wanted, workspace->scratch);
     ext_score_take(&score, args->places, n);
     size_t known = ext_score_end(&score, workspace->scores);
-    const struct ext_caps *caps = caps_for(service, snapshot, &args->pod);
+    const struct ext_caps *caps = caps_for(service, policy, snapshot, &args->pod);
     uint64_t penalised = 0;
     if (caps != NULL && args->with_indices && n > 0) {
-        const struct ext_cap_need need =
-            ext_gate_need(&args->pod, &outlook, service->policy.cap_sigmas);
+        const struct ext_cap_need need = ext_gate_need(&args->pod, &outlook, policy->cap_sigmas);
         penalised = ext_gate_penalise(caps, args, &need, workspace->scores);
     }
     note(service, workspace, snapshot, &outlook, &score, known, penalised, now_ns);
-    if (service->policy.dry_run && n > 0)
+    if (policy->dry_run && n > 0)
         memset(workspace->scores, EXT_SCORE_NEUTRAL, n);
     service->stats.outlooks[outlook.from]++;
     service->stats.scored += known;
@@ -299,11 +313,12 @@ static int answer_filter(struct ext_service *service, const struct ext_workspace
         *why = "neither Nodes nor NodeNames is given";
         return -EBADMSG;
     }
-    expect(service, &args->pod, &outlook);
-    const struct ext_caps *caps = caps_for(service, snapshot, &args->pod);
+    expect(service, workspace->policy, &args->pod, &outlook);
+    const struct ext_caps *caps = caps_for(service, workspace->policy, snapshot, &args->pod);
     bool gated = caps != NULL && args->with_indices && ext_args_count(args) > 0;
     if (gated)
-        ext_gate_filter(service, caps, args, &outlook, now_ns, &gate);
+        ext_gate_filter(service, caps, args, &outlook, workspace->policy->cap_sigmas, now_ns,
+                        &gate);
     if (gated && gate.counts[EXT_CAP_PASSES] < ext_args_count(args))
         note_caps(service, workspace, &outlook, &gate, now_ns);
     int rc = gated ? ext_answer_verdicts(args, out) : ext_answer_filter(args, out);
@@ -315,6 +330,7 @@ static int answer_filter(struct ext_service *service, const struct ext_workspace
 /** What a preemption request is looked at with. */
 struct preemption {
     struct ext_service *service;
+    const struct ext_policy *policy;
     const struct ext_snapshot *snapshot;
 };
 
@@ -327,22 +343,22 @@ static bool keeps(void *user, const struct kw_extender_pod *pod, const struct kw
     char name[KW_NODE_NAME_MAX + 1] = "";
     const struct kw_json_text text = {node->at, (uint32_t)node->len, node->escaped};
 
-    expect(preemption->service, pod, &outlook);
-    const struct ext_caps *caps = caps_for(preemption->service, snapshot, pod);
+    expect(preemption->service, preemption->policy, pod, &outlook);
+    const struct ext_caps *caps = caps_for(preemption->service, preemption->policy, snapshot, pod);
     if (caps == NULL || node->len > KW_NODE_NAME_MAX)
         return true;
     copy_name(&text, name);
     const struct ext_node *found = ext_snapshot_find(snapshot, name, strlen(name));
-    const struct ext_cap_need need =
-        ext_gate_need(pod, &outlook, preemption->service->policy.cap_sigmas);
+    const struct ext_cap_need need = ext_gate_need(pod, &outlook, preemption->policy->cap_sigmas);
     return ext_gate_may_evict(caps, found == NULL ? 0 : (uint32_t)(found - snapshot->nodes) + 1,
                               &need, any_victims);
 }
 
-static int answer_preempt(struct ext_service *service, const struct ext_snapshot *snapshot,
-                          const char *body, size_t len, struct kw_buf *out, const char **why)
+static int answer_preempt(struct ext_service *service, const struct ext_policy *policy,
+                          const struct ext_snapshot *snapshot, const char *body, size_t len,
+                          struct kw_buf *out, const char **why)
 {
-    struct preemption preemption = {service, snapshot};
+    struct preemption preemption = {service, policy, snapshot};
     const struct ext_preempt_gate gate = {keeps, &preemption};
     bool capped = snapshot != NULL && snapshot->caps != NULL;
 
@@ -355,7 +371,7 @@ static int answer(struct ext_service *service, enum ext_verb verb, struct ext_wo
                   struct kw_buf *out, const char **why)
 {
     if (verb == EXT_VERB_PREEMPT)
-        return answer_preempt(service, snapshot, body, len, out, why);
+        return answer_preempt(service, workspace->policy, snapshot, body, len, out, why);
     /* without caps, a filter looks for no node */
     bool capped = snapshot != NULL && snapshot->caps != NULL;
     struct ext_finder *finder = verb == EXT_VERB_PRIORITIZE || capped ? &workspace->finder : NULL;
@@ -392,12 +408,17 @@ unsigned ext_service_answer(struct ext_service *service, enum ext_verb verb,
     struct ext_workspace *workspace = take_workspace(service);
     const char *why = "busy";
     unsigned status = 200;
-    int rc = workspace == NULL
+    size_t slot = 0;
+    if (workspace != NULL)
+        workspace->policy = kw_snapshot_acquire(service->policies, &slot);
+    int rc = workspace == NULL || workspace->policy == NULL
                  ? -ENOMEM
                  : answer(service, verb, workspace, snapshot, now_ns, body, len, out, &why);
 
-    if (workspace != NULL)
+    if (workspace != NULL) {
+        kw_snapshot_release(service->policies, slot);
         give_workspace(workspace);
+    }
     if (rc < 0)
         status = refuse(verb, rc, why, out);
     service->stats.requests[verb][rc == 0         ? EXT_OUTCOME_OK

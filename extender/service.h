@@ -26,6 +26,7 @@
 /** Buffers of one request at a time. Zero-initialised is empty. */
 struct ext_workspace {
     atomic_flag busy;
+    const struct ext_policy *policy; /**< of the request at hand */
     struct ext_finder finder;
     struct ext_args args;
     size_t cap; /**< candidates that the arrays below have room for */
@@ -37,13 +38,13 @@ struct ext_workspace {
 struct ext_policy {
     uint64_t stale_after_ns;
     struct ext_assumptions assumptions;
-    const char *own_namespace; /**< NULL: none */
-    double cap_sigmas;         /**< deviations that a pod's use is raised by under caps */
-    bool dry_run;              /**< answer neutrally, and keep what would have been said */
+    char own_namespace[KW_NAMESPACE_MAX]; /**< "": none */
+    double cap_sigmas; /**< deviations that a pod's use is raised by under caps */
+    bool dry_run;      /**< answer neutrally, and keep what would have been said */
 };
 
 struct ext_service {
-    struct ext_policy policy;
+    struct kw_snapshot *policies; /**< of struct ext_policy; never without one */
     struct kw_snapshot *snapshot; /**< of struct ext_snapshot */
     struct kw_snapshot *profiles; /**< of struct ext_profiles; NULL: none */
     struct ext_tally *tally;      /**< pods let in under caps; NULL: there are no caps */
@@ -58,6 +59,10 @@ struct ext_service {
  * cleared). */
 int ext_service_init(struct ext_service *service, unsigned threads,
                      const struct ext_policy *policy);
+
+/** Replaces the policy: requests at hand go on by the one that they began with. One thread at a
+ * time. @return 0 or -ENOMEM, with nothing changed. */
+int ext_service_set_policy(struct ext_service *service, const struct ext_policy *policy);
 
 /** No handler may be running. NULL-safe for its parts. */
 void ext_service_clear(struct ext_service *service);

@@ -13,12 +13,14 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/loop.h"
 #include "extender/capping.h"
 #include "extender/flights.h"
 #include "extender/learnt.h"
 #include "extender/refresh.h"
+#include "extender/reload.h"
 #include "extender/service.h"
 
 /** Head of a request: the scheduler's has 200 bytes, proxies and service meshes add a few hundred.
@@ -26,7 +28,8 @@
 #define MAX_HEADER_BYTES (16 * 1024)
 
 struct ext_state {
-    const struct ext_settings *settings;
+    const struct ext_settings *settings; /**< as at the start */
+    const struct ext_launch *launch;
     struct kw_log *log;
     struct kw_loop *loop;
     struct kw_source *signals;
@@ -41,8 +44,9 @@ struct ext_state {
         struct kw_source *timer;
         struct ext_refresh *refresh;
         struct ext_learnt *learnt;
-        int64_t learn_ns;  /**< when profiles are read next */
-        bool learn_failed; /**< as it was told */
+        int64_t learn_ns;                /**< when profiles are read next */
+        bool learn_failed;               /**< as it was told */
+        _Atomic uint64_t stale_after_ns; /**< as the settings have it by now */
         bool was_up, was_tried, was_refused;
         uint64_t skipped; /**< records left out in the last refresh */
     } reader;
@@ -62,6 +66,47 @@ static void free_profiles(void *value)
     ext_profiles_free(&profiles);
 }
 
+/** Takes over what can be changed while it serves. */
+static int apply(struct ext_state *state, const struct ext_settings *settings)
+{
+    struct ext_policy policy = ext_reload_policy(settings);
+    struct ext_cap_policy caps = ext_reload_caps(settings);
+    int rc = ext_service_set_policy(&state->service, &policy);
+
+    if (rc < 0)
+        return rc;
+    ext_flights_assume(state->flights, &policy.assumptions);
+    ext_capping_set_policy(state->capping, &caps);
+    state->reader.stale_after_ns = policy.stale_after_ns;
+    kw_log_set_level(state->log, (enum kw_log_level)settings->log_level);
+    return 0;
+}
+
+static void reload(struct ext_state *state)
+{
+    const struct ext_launch *launch = state->launch;
+    struct ext_settings settings = {0};
+    kw_cleanup(kw_buf_free) struct kw_buf later = {0};
+    struct kw_err err = {0};
+    int rc = kw_conf_load(&ext_program, launch->argc, launch->argv, launch->envp, &settings, stdout,
+                          NULL, &err);
+
+    if (rc == KW_CONF_RUN)
+        rc = ext_reload_later(state->settings, &settings, &later);
+    if (rc == 0)
+        rc = apply(state, &settings);
+    kw_conf_free(&ext_program, &settings);
+    state->service.stats.config_refused = rc < 0;
+    if (rc < 0)
+        kw_log_warn(state->log, "the configuration stays as it was",
+                    kw_str("error", err.text[0] != '\0' ? err.text : kw_errno_text(rc)));
+    else
+        kw_log_info(state->log, "read the configuration again");
+    if (rc == 0 && later.len > 0)
+        kw_log_warn(state->log, "changed, and of use after a restart alone",
+                    kw_str("options", later.data));
+}
+
 static void on_signal(void *user, int signal_number)
 {
     struct ext_state *state = user;
@@ -70,7 +115,7 @@ static void on_signal(void *user, int signal_number)
         kw_log_info(state->log, "stopping", kw_i64("signal", signal_number));
         kw_loop_stop(state->loop, 0);
     } else if (signal_number == SIGHUP) {
-        kw_log_info(state->log, "nothing to reload: settings are read at the start");
+        reload(state);
     }
 }
 
@@ -165,6 +210,7 @@ static void on_timer(void *user, uint64_t expirations)
 
     (void)expirations;
     ext_capping_reload(state->capping);
+    ext_refresh_set_stale_after(state->reader.refresh, state->reader.stale_after_ns);
     int rc = ext_refresh_once(state->reader.refresh, ext_flights_last(state->flights), &now,
                               &result, &err);
     if (rc < 0)
@@ -196,6 +242,8 @@ static int start_reader(struct ext_state *state, struct kw_err *err)
         .timeout_ms = (uint32_t)(settings->redis_timeout_ns / KW_NS_PER_MS),
     };
     int rc = ext_refresh_new(&conf, settings->stale_after_ns, &state->reader.refresh, err);
+
+    state->reader.stale_after_ns = settings->stale_after_ns;
 
     if (rc == 0)
         rc = ext_learnt_new(&conf, state->service.profiles, &state->reader.learnt, err);
@@ -254,8 +302,7 @@ static int start_capping(struct ext_state *state, struct kw_err *err)
     const struct ext_settings *settings = state->settings;
     const struct kw_kube_conf kube = {.kubeconfig = settings->kubeconfig};
     const struct ext_capping_conf conf = {
-        .policy = {.sigmas = (double)settings->cap_sigma_permille / 1000,
-                   .soft_permille = (unsigned)settings->cap_soft_permille},
+        .policy = ext_reload_caps(settings),
         .file = settings->caps_file,
         .zones = settings->zones_file,
         .write_headroom = settings->write_headroom,
@@ -286,7 +333,7 @@ static int start_capping(struct ext_state *state, struct kw_err *err)
 static int start_flights(struct ext_state *state, struct kw_err *err)
 {
     const struct ext_settings *settings = state->settings;
-    const struct ext_flights_conf conf = {.assumptions = state->service.policy.assumptions,
+    const struct ext_flights_conf conf = {.assumptions = ext_reload_policy(settings).assumptions,
                                           .profiles = state->service.profiles,
                                           .capping = state->capping,
                                           .decisions = state->service.decisions,
@@ -305,14 +352,7 @@ static int start(struct ext_state *state, struct kw_err *err)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, 0};
     const struct ext_settings *settings = state->settings;
-    const struct ext_policy policy = {
-        .stale_after_ns = settings->stale_after_ns,
-        .assumptions = {.default_cpu_mcpu = settings->default_cpu_mcpu,
-                        .request_use_percent = settings->request_use_percent},
-        .own_namespace = settings->own_namespace,
-        .cap_sigmas = (double)settings->cap_sigma_permille / 1000,
-        .dry_run = settings->dry_run,
-    };
+    const struct ext_policy policy = ext_reload_policy(settings);
     unsigned threads = (unsigned)settings->threads;
 
     int rc = ext_service_init(&state->service, threads, &policy);
@@ -334,14 +374,15 @@ static int start(struct ext_state *state, struct kw_err *err)
     return rc < 0 ? rc : start_server(state, err);
 }
 
-int ext_state_new(const struct ext_settings *settings, struct kw_log *log, struct ext_state **ret,
-                  struct kw_err *err)
+int ext_state_new(const struct ext_settings *settings, const struct ext_launch *launch,
+                  struct kw_log *log, struct ext_state **ret, struct kw_err *err)
 {
     struct ext_state *state = calloc(1, sizeof(*state));
 
     if (state == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
     state->settings = settings;
+    state->launch = launch;
     state->log = log;
     int rc = start(state, err);
     if (rc < 0) {

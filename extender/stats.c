@@ -153,6 +153,9 @@ static void page_caps(struct kw_metrics_page *page, const struct ext_stats *stat
     kw_metrics_family(page, "kwatt_extender_bad_node_values_total", KW_METRIC_COUNTER,
                       "Labels and annotations of nodes that were replaced by their default.");
     kw_metrics_u64(page, NULL, stats->bad_node_values);
+    kw_metrics_family(page, "kwatt_extender_config_refused", KW_METRIC_GAUGE,
+                      "Whether the configuration that SIGHUP had read last cannot be taken.");
+    kw_metrics_u64(page, NULL, stats->config_refused ? 1 : 0);
     kw_metrics_family(page, "kwatt_extender_caps_file_bad", KW_METRIC_GAUGE,
                       "1 while the file of caps cannot be taken and its last good content holds.");
     kw_metrics_u64(page, NULL, stats->caps_file_bad ? 1 : 0);

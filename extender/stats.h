@@ -51,6 +51,7 @@ struct ext_stats {
         flights_bad; /**< pods that the API server told of and that were not understood */
     _Atomic uint64_t flights_missed; /**< pods for which there was no room or memory */
     _Atomic bool watching_nodes;     /**< the API server tells of nodes */
+    _Atomic bool config_refused;     /**< the configuration that was read last cannot be taken */
     _Atomic bool caps_file_bad;      /**< the file of caps has changed and cannot be taken */
     _Atomic uint64_t rejected[EXT_CAP__MAX]; /**< candidates that were not passed */
     _Atomic uint64_t caps_closed;            /**< caps that are passed by what runs already */

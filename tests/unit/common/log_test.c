@@ -102,6 +102,16 @@ static void lower_levels_are_silent(void **state)
     assert_string_equal(last_line(fixture), "no fields");
 }
 
+static void a_level_can_change(void **state)
+{
+    struct fixture *fixture = *state;
+    kw_log_set_level(fixture->log, KW_LOG_DEBUG);
+    kw_log_debug(fixture->log, "seen");
+    kw_log_set_level(fixture->log, KW_LOG_ERROR);
+    kw_log_warn(fixture->log, "hidden");
+    expect(fixture, "2026-11-29T21:03:04.123Z debug kwatt-test: seen\n");
+}
+
 static void values_cannot_break_a_line(void **state)
 {
     struct fixture *fixture = *state;
@@ -320,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_line_has_time_level_program_message_fields),
         TEST(lower_levels_are_silent),
+        TEST(a_level_can_change),
         TEST(values_cannot_break_a_line),
         TEST(messages_and_keys_are_made_safe_too),
         TEST(unknown_errno_values_are_numbers),

@@ -376,8 +376,10 @@ static void test_what_a_dry_run_would_have_saved(void **state)
 {
     struct fixture *f = *state;
     static const unsigned full = 7;
+    static const struct ext_policy dry = {
+        .stale_after_ns = LIMIT, .assumptions = {100, 100}, .dry_run = true};
 
-    f->service.policy.dry_run = true;
+    assert_int_equal(ext_service_set_policy(&f->service, &dry), 0);
     f->used[full] = CAPACITY - 1000; /* where the curve is steep */
     ext_flights_publish(f->flights, measure(f, 0), 0);
     for (unsigned pod = 1; pod <= 2; pod++) {

@@ -155,9 +155,11 @@ static void test_filter_gives_reasons(void **state)
         strstr(page.data, "\"capped\":{\"node\":2,\"domain\":0,\"cluster\":0,\"sleep\":1}"));
     kw_buf_free(&page);
     /* whom caps are not for */
-    f->service.policy.dry_run = true;
+    struct ext_policy dry = policy;
+    dry.dry_run = true;
+    assert_int_equal(ext_service_set_policy(&f->service, &dry), 0);
     assert_non_null(strstr(filter(f, "u2", "2", "[\"b\",\"d\"]"), "\"NodeNames\":[\"b\",\"d\"]"));
-    f->service.policy.dry_run = false;
+    assert_int_equal(ext_service_set_policy(&f->service, &policy), 0);
     assert_non_null(strstr(ask(f, EXT_VERB_FILTER, "u2", "2",
                                ",\"annotations\":{\"kubernetes.io/config.mirror\":\"x\"}",
                                "\"NodeNames\":[\"b\",\"d\"]"),

@@ -158,6 +158,14 @@ static void test_exempt_pods(void **state)
     }
 }
 
+static void set_dry_run(struct fixture *f, bool dry_run)
+{
+    struct ext_policy other = policy;
+
+    other.dry_run = dry_run;
+    assert_int_equal(ext_service_set_policy(&f->service, &other), 0);
+}
+
 /** What is kept of a request, and what is not said in a dry run. */
 static void test_decisions_are_kept(void **state)
 {
@@ -169,11 +177,11 @@ static void test_decisions_are_kept(void **state)
                                "\"barn-\\u0062\",\"elsewhere\"]}";
     struct kw_buf page = {0};
 
-    f->service.policy.dry_run = true;
+    set_dry_run(f, true);
     assert_int_equal(ask(f, EXT_VERB_PRIORITIZE, body, sizeof(body) - 1), 200);
     assert_int_equal(score_of(f, "barn-a"), 5);
     assert_int_equal(score_of(f, "barn-b"), 5);
-    f->service.policy.dry_run = false;
+    set_dry_run(f, false);
     assert_int_equal(ask(f, EXT_VERB_PRIORITIZE, body, sizeof(body) - 1), 200);
     assert_int_equal(score_of(f, "barn-b"), 10);
     assert_int_equal(ask(f, EXT_VERB_FILTER, body, sizeof(body) - 1), 200);
