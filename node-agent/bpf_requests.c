@@ -31,8 +31,10 @@ _Static_assert(KW_REQUESTS_CLASSES == AGENT_REQUESTS_CLASSES, "both sides count 
 #define LOG_BYTES 65536
 #define BATCH     128
 #define ROWS_MIN  64
-/* Cgroups that serve: more than a node has pods; entries are allocated when they are used. */
-#define CGROUPS   16384
+/* Cgroups that serve: more than a node has pods; entries are allocated when they are used. With the
+ * overflow key 4096: of one more the kernel would make twice the buckets, and looks into each of
+ * them whenever the map is read. */
+#define CGROUPS 4095
 
 struct agent_requests {
     struct requests_bpf *skel;

@@ -113,8 +113,9 @@ static void give_turn(struct agent_lookup *lookup, enum turn turn)
 {
     (void)pthread_mutex_lock(&lookup->worker.mutex);
     lookup->turn = turn;
-    (void)pthread_cond_broadcast(&lookup->worker.wake);
     (void)pthread_mutex_unlock(&lookup->worker.mutex);
+    if (turn == TURN_THREAD) /* the sampler asks when it comes by, and waits for nobody */
+        (void)pthread_cond_broadcast(&lookup->worker.wake);
 }
 
 /** Waits for a batch. @return false: the end. */

@@ -220,8 +220,8 @@ void agent_publisher_wake(struct agent_publisher *publisher)
 {
     (void)pthread_mutex_lock(&publisher->lock);
     publisher->pending = true;
-    (void)pthread_cond_signal(&publisher->woken);
     (void)pthread_mutex_unlock(&publisher->lock);
+    (void)pthread_cond_signal(&publisher->woken); /* with the lock held it would wake to wait */
 }
 
 void agent_publisher_counts(const struct agent_publisher *publisher, uint64_t *ret_written,
