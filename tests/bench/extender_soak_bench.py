@@ -14,6 +14,7 @@ import os
 import pathlib
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ WATCHED_SECONDS = int(os.environ.get("KWATT_BENCH_SECONDS", "10" if QUICK else "
 FOREVER = 100000
 # a body and an answer kept for a connection, and the allocator's own
 GROWTH_MIB = 1.0
+MEMORY_MIB = 12.0       # of 15000 nodes
 
 
 def tell(name: str, value: float, unit: str, **more) -> None:
@@ -43,9 +45,9 @@ def cpu_s(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | 2)
 
 
-def anonymous_mib(pid: int) -> float:
-    """Resident memory but for files (the kernel drops pages of libraries when it likes); the least of some readings: a refresh has two
-    snapshots for a moment."""
+def anonymous_mib(pid: int, which=min) -> float:
+    """Resident memory but for files (the kernel drops pages of libraries when it likes); the least of some readings, since a refresh has
+    two snapshots for a moment, or what `which` says of them."""
     def reading() -> int:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("RssAnon:")).split()[1])
@@ -53,7 +55,7 @@ def anonymous_mib(pid: int) -> float:
     for _ in range(30):
         readings.append(reading())
         time.sleep(0.1)
-    return min(readings) / 1024
+    return which(readings) / 1024
 
 
 class Soak:
@@ -114,6 +116,8 @@ class Soak:
         mine, theirs = [100 * (cpu_s(pid) - was) / seconds for pid, was in zip(pids, before)]
         tell(f"cpu_of_{NODES}_nodes_every_5_s", mine, "% of a core", reference={"name": "redis-server", "value": round(theirs, 3)},
              ratio=round(mine / theirs, 3))
+        tell(f"memory_of_{NODES}_nodes_every_5_s", anonymous_mib(self.extender.pid, statistics.median), "MiB, without libraries",
+             bound=MEMORY_MIB, bound_on="value")
 
     def stall(self) -> list[socket.socket]:
         """Clients that stop where it hurts, and some that are gone at once."""
