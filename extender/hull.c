@@ -36,6 +36,38 @@ static double slope(const struct kw_curve_knot *from, const struct kw_curve_knot
     return ((double)to->mw - (double)from->mw) / (double)(to->load_permille - from->load_permille);
 }
 
+/** Slope of the hull between a knot of it and the next. */
+static double hull_slope(const struct kw_curve_knot *knots, const uint32_t *chain, uint32_t i)
+{
+    return slope(&knots[chain[i]], &knots[chain[i + 1]]);
+}
+
+/**
+ * How far prices between two neighbours on the hull lean to the curve: EXT_LEAN, or as far as they
+ * stay between the hull's slopes before and after. A node that sleeps when it is empty may look
+ * dearer than those: what it costs to wake is worth some steepness elsewhere.
+ * @param chain indices of the n knots on the hull. @param i the first of the two.
+ */
+static double lean_of(const struct kw_curve_knot *knots, const uint32_t *chain, uint32_t n,
+                      uint32_t i, bool sleepable)
+{
+    double hull = hull_slope(knots, chain, i);
+    double below = i > 0 ? hull_slope(knots, chain, i - 1) : 0;
+    double above = i + 2 < n && !(sleepable && i == 0)
+                       ? fmax(EXT_LEAN_BELOW * hull_slope(knots, chain, i + 1), hull)
+                       : (double)INFINITY;
+    double lean = EXT_LEAN;
+
+    for (uint32_t k = chain[i]; k < chain[i + 1]; k++) {
+        double own = slope(&knots[k], &knots[k + 1]);
+        if (own > hull)
+            lean = fmin(lean, (above - hull) / (own - hull));
+        else if (own < hull)
+            lean = fmin(lean, (hull - below) / (hull - own));
+    }
+    return lean;
+}
+
 void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pricing,
                     struct ext_hull *ret)
 {
@@ -43,10 +75,11 @@ void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pric
     uint32_t chain[KW_CURVE_KNOTS];
     double work = pricing == NULL || pricing->work_per_mcpu <= 0 ? 1 : pricing->work_per_mcpu;
     double mcpu_per_permille = (double)curve->capacity_mcpu * work / 1000.0;
-    uint32_t n = 0, at = 1;
+    bool sleepable = pricing != NULL && pricing->sleepable;
+    uint32_t n = 0;
 
     memcpy(knots, curve->knots, sizeof(knots));
-    if (pricing != NULL && pricing->sleepable && pricing->sleep_mw < knots[0].mw)
+    if (sleepable && pricing->sleep_mw < knots[0].mw)
         knots[0].mw = pricing->sleep_mw;
     for (uint32_t i = 0; i < curve->n; i++) {
         while (n >= 2 && is_above(&knots[chain[n - 2]], &knots[chain[n - 1]], &knots[i]))
@@ -54,14 +87,16 @@ void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pric
         chain[n++] = i;
     }
     *ret = (struct ext_hull){0};
-    for (uint32_t i = 1; i < curve->n; i++) {
-        double own = slope(&knots[i - 1], &knots[i]);
-        double hull = slope(&knots[chain[at - 1]], &knots[chain[at]]);
-        double price = (hull + EXT_LEAN * (own - hull)) / mcpu_per_permille;
-        ret->n += i == 1 || price != ret->mw_per_mcpu[ret->n - 1]; /* equal ones are one */
-        ret->end_mcpu[ret->n - 1] = (double)knots[i].load_permille * mcpu_per_permille;
-        ret->mw_per_mcpu[ret->n - 1] = price;
-        at += chain[at] == i;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        double hull = hull_slope(knots, chain, i);
+        double lean = lean_of(knots, chain, n, i, sleepable);
+        for (uint32_t k = chain[i]; k < chain[i + 1]; k++) {
+            double own = slope(&knots[k], &knots[k + 1]);
+            double price = (hull + lean * (own - hull)) / mcpu_per_permille;
+            ret->n += ret->n == 0 || price != ret->mw_per_mcpu[ret->n - 1]; /* equal: one */
+            ret->end_mcpu[ret->n - 1] = (double)knots[k + 1].load_permille * mcpu_per_permille;
+            ret->mw_per_mcpu[ret->n - 1] = price;
+        }
     }
 }
 

@@ -14,10 +14,13 @@
  * node; the lean is what filling one node brings before another is begun.
  */
 
-/** Part of the curve's own slope in a price; the rest is the hull's. In the cluster simulator 0.2
- * to 0.3 save the most; at 0 equal nodes are filled side by side, where the curve lies far above
+/** Most of the curve's own slope in a price; the rest is the hull's. In the cluster simulator 0.3
+ * to 0.4 save the most; at 0 equal nodes are filled side by side, where the curve lies far above
  * its hull, and at 1 the steep top is filled. */
-#define EXT_LEAN 0.3
+#define EXT_LEAN       0.3
+/** What a price may come to by leaning, of the hull's next slope: an empty node never looks dearer
+ * than the steep part of a full one, or one would stay empty where the others are driven up. */
+#define EXT_LEAN_BELOW 0.98
 
 /** What changes a node's prices beside its curve. Zeros: nothing does. */
 struct ext_pricing {

@@ -12,9 +12,11 @@
  *     on, taken from the bits of the number, which rise with it; from half an octave on in wider
  *     ones, and all beyond 5.6 times the least in one. Buckets that hold a candidate are ranked,
  *     and each bucket of the way counts a tenth of a rank;
- *  3. level = 10 less the rank, stretched so that the last has 0. Within a bucket the emptier lose
- *     up to nearly a rank: for equal machines on one segment nothing else tells them apart, and
- *     there a level for each twentieth of fill outweighs the scheduler's own wish to spread.
+ *  3. level = 10 less what a rank loses: 10 times the fourth root of its part of the last one's, so
+ *     that the last has 0 and most lies between the best and the next best. Who is far behind does
+ *     not matter; but that between two good ones the scheduler's own wish to spread, which is worth
+ *     one to two levels, does not decide. Within a bucket the emptier lose up to nearly a rank: for
+ *     equal machines on one segment nothing else tells them apart.
  * Unknown and stale nodes get the median of the rest: neither preferred nor avoided.
  *
  * Noise: meters of equal machines differ by some percent, and wide buckets then hide the steps of
@@ -45,6 +47,10 @@
  * simulator, as the scheduler's own wish to spread then won. */
 #define TIE_RANKS 0.95
 #define TIE_FILL  0.5
+
+/** Beyond it, fuller is no better: neighbours begin to suffer, and each pod that leaves the others
+ * makes room for one that was put on top. */
+#define TIE_FULL 0.8f
 
 /** What a step that nobody stands on counts, in ranks, so that far is more than next: without it
  * nodes at 1.4 and 4 W a core were as far apart as neighbours; at twice it neighbours have no level
@@ -148,25 +154,18 @@ static unsigned bucket_of(uint64_t bits, uint64_t least)
     return bucket < BUCKETS - 1 ? (unsigned)bucket : BUCKETS - 1;
 }
 
-/** A bucket of costs: its rank, and between which fills its candidates lie. */
+/** A bucket of costs: what its candidates lose, in levels, and between which fills they lie. */
 struct bucket {
     double rank;
-    double ranks_per_fill; /* that an emptier candidate loses */
+    double lost;     /**< by each */
+    double tie_lost; /**< beyond that, by one that is emptier than the fullest, at most */
+    double lost_per_fill;
     double fullest, emptiest;
 };
 
-/** Rank of a candidate: that of its bucket, and what it loses for being emptier than the fullest.
- */
-static inline double rank_of(const struct bucket *bucket, double fill)
-{
-    double lost = (bucket->fullest - fill) * bucket->ranks_per_fill;
-
-    return bucket->rank + (lost < TIE_RANKS ? lost : TIE_RANKS);
-}
-
-/** Ranks the buckets that hold a candidate. @return the greatest rank of a candidate; TIE_RANKS
- * where there is one bucket: ranks are stretched, ties alone are not (a twentieth of fill is a
- * level). */
+/** Ranks the buckets that hold a candidate. @return the greatest rank of a candidate, as lost by
+ * cost and ties together; TIE_RANKS where there is one bucket: ranks are stretched, ties alone are
+ * not (a twentieth of fill is a level). */
 static double rank_buckets(struct bucket buckets[BUCKETS])
 {
     double most = 0;
@@ -177,12 +176,33 @@ static double rank_buckets(struct bucket buckets[BUCKETS])
         if (bucket->fullest < 0)
             continue;
         bucket->rank = held++ + STEP_RANKS * i;
-        /* what is beyond the last step is not told apart, by its fill neither */
-        bucket->ranks_per_fill = i == BUCKETS - 1 ? 0 : TIE_RANKS / TIE_FILL;
-        double last = rank_of(bucket, bucket->emptiest);
-        most = last > most ? last : most;
+        double emptier = fmin((bucket->fullest - bucket->emptiest) / TIE_FILL, 1);
+        most = fmax(most, bucket->rank + (i == BUCKETS - 1 ? 0 : emptier * TIE_RANKS));
     }
     return held > 1 ? most : TIE_RANKS;
+}
+
+/** Levels lost by a part of the greatest rank. */
+static double lost_at(double part)
+{
+    return (LEVELS - 1) * sqrt(sqrt(fmin(part, 1)));
+}
+
+/** From ranks to levels. */
+static void level_buckets(struct bucket buckets[BUCKETS])
+{
+    double most = rank_buckets(buckets);
+
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        struct bucket *bucket = &buckets[i];
+        if (bucket->fullest < 0)
+            continue;
+        bucket->lost = lost_at(bucket->rank / most);
+        /* what is beyond the last step is not told apart, by its fill neither */
+        double ranks = i == BUCKETS - 1 ? 0 : fmin(most - bucket->rank, TIE_RANKS);
+        bucket->tie_lost = lost_at((bucket->rank + ranks) / most) - bucket->lost;
+        bucket->lost_per_fill = ranks > 0 ? bucket->tie_lost * TIE_RANKS / (TIE_FILL * ranks) : 0;
+    }
 }
 
 /** Levels of `efficient`: scratch.value holds costs. Between the passes, scores hold buckets. */
@@ -204,12 +224,15 @@ static void score_costs(struct ext_score *score, uint8_t *scores)
         bucket->emptiest = s->fill < bucket->emptiest ? s->fill : bucket->emptiest;
         scores[i] = (uint8_t)at;
     }
-    double per_rank = (LEVELS - 1) / rank_buckets(buckets);
+    level_buckets(buckets);
     for (size_t i = 0; i < score->n; i++) {
         const struct ext_score_scratch *s = &score->scratch[i];
-        if (is_known(s))
-            scores[i] =
-                (uint8_t)(LEVELS - 1 + 0.5 - rank_of(&buckets[scores[i]], s->fill) * per_rank);
+        if (!is_known(s))
+            continue;
+        const struct bucket *bucket = &buckets[scores[i]];
+        double lost = (bucket->fullest - s->fill) * bucket->lost_per_fill;
+        lost = lost < bucket->tie_lost ? lost : bucket->tie_lost;
+        scores[i] = (uint8_t)(LEVELS - 1 + 0.5 - bucket->lost - lost);
     }
 }
 
@@ -273,7 +296,9 @@ void ext_score_take(struct ext_score *score, const struct ext_place *const *plac
         }
         s->value = by_cost ? ext_place_cost_mw(place, mcpu, score->wakes_per_ms) : crowding(place);
         /* a node that the pod would overload wins no tie by being full */
-        s->fill = place->used_mcpu + mcpu > (double)place->capacity_mcpu ? 0 : (double)place->fill;
+        s->fill = (double)(place->fill < TIE_FULL ? place->fill : TIE_FULL);
+        if (place->used_mcpu + mcpu > (double)place->capacity_mcpu)
+            s->fill = 0;
         min = s->value < min ? s->value : min;
         max = s->value > max ? s->value : max;
         known++;

@@ -24,12 +24,46 @@ static void test_server_curve(void **state)
     static const double loads[] = {0.6, 0.7, 0.8, 1}, watts[] = {442, 498, 577, 817};
     for (size_t i = 0; i < 4; i++)
         assert_true(fabs(total_mw(&hull, loads[i] * 128000) - (watts[i] - 128) * 1000) < 1e-3);
-    /* between them, EXT_LEAN of the way from hull to curve: at 10 %, 180.3 and 257 W */
-    double want = (128 + 314.0 / 6) * (1 - EXT_LEAN) + 257 * EXT_LEAN - 128;
+    /* between them, on the way from hull to curve: the first tenth, 52.3 and 129 W, comes as near
+     * as it may to the 56 W that the tenth behind the hull's first knot costs */
+    double want = EXT_LEAN_BELOW * (498 - 442);
     assert_true(fabs(total_mw(&hull, 12800) - want * 1000) < 1e-3);
     /* one that has begun to fill is cheaper than one that has not, and than a step up the top */
     assert_true(ext_hull_marginal_mw(&hull, 30000, 1000) < ext_hull_marginal_mw(&hull, 0, 1000));
     assert_true(ext_hull_marginal_mw(&hull, 0, 1000) < ext_hull_marginal_mw(&hull, 90000, 1000));
+}
+
+/* Two knots of the hull, a bump before the first: how far the price of the first tenth may go. */
+static void test_lean(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t watts[4]; /* at 0, 10, 50 and 100 % */
+        bool sleepable;
+        double first_w; /* of a load of 10 % */
+    } cases[] = {
+        {"no bump", {100, 110, 150, 250}, false, 10},
+        {"a small one", {100, 115, 150, 250}, false, 10 + EXT_LEAN * 5},
+        {"a large one", {100, 145, 150, 250}, false, EXT_LEAN_BELOW * 20},
+        {"a large one, but it sleeps", {100, 145, 150, 250}, true, 10 + EXT_LEAN * 35},
+        {"a large one, nothing steeper", {100, 145, 150, 200}, false, 10 + EXT_LEAN * 35},
+        {"hardly steeper", {100, 145, 150, 201}, false, 10},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct kw_curve curve = {.capacity_mcpu = 10000, .n = 4};
+        static const uint32_t loads[4] = {0, 100, 500, 1000};
+        struct ext_pricing pricing = {.sleepable = cases[i].sleepable, .sleep_mw = 100000};
+        struct ext_hull hull;
+        for (uint32_t k = 0; k < 4; k++)
+            curve.knots[k] = (struct kw_curve_knot){loads[k], 1000 * cases[i].watts[k], 0};
+        ext_hull_build(&curve, &pricing, &hull);
+        double got = total_mw(&hull, 1000) / 1000;
+        if (fabs(got - cases[i].first_w) > 1e-6)
+            print_error("%s: %g W, not %g\n", cases[i].name, got, cases[i].first_w);
+        assert_true(fabs(got - cases[i].first_w) <= 1e-6);
+    }
 }
 
 struct pricing_case {
@@ -178,6 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_server_curve),
+        cmocka_unit_test(test_lean),
         cmocka_unit_test(test_two_knots),
         cmocka_unit_test(test_flat_curve_is_free),
         cmocka_unit_test(test_beyond_capacity),

@@ -70,11 +70,11 @@ static void test_ranks(void **state)
 {
     (void)state;
     CHECK(&core, {4, 0, 10}, {14, 0, 0});
-    CHECK(&core, {4, 0, 10}, {9, 0, 3}, {14, 0, 0});
-    /* a dear one takes no levels from those that are cheap */
-    CHECK(&core, {4, 0, 10}, {5, 0, 7}, {6, 0, 4}, {20, 0, 0});
+    CHECK(&core, {4, 0, 10}, {9, 0, 1}, {14, 0, 0});
+    /* a dear one takes few levels from those that are cheap */
+    CHECK(&core, {4, 0, 10}, {5, 0, 3}, {6, 0, 1}, {20, 0, 0});
     /* six times the least and beyond is one */
-    CHECK(&core, {104, 0, 0}, {4, 0, 10}, {54, 0, 0}, {10, 0, 4});
+    CHECK(&core, {104, 0, 0}, {4, 0, 10}, {54, 0, 0}, {10, 0, 1});
     CHECK(&core, {104, 9000, 0}, {4, 0, 10}, {54, 0, 0});
 }
 
@@ -97,7 +97,11 @@ static void test_ties_go_to_the_fuller(void **state)
     CHECK(&core, {4, 1000, 2}, {4, 5000, 10});
     CHECK(&core, {4, 0, 0}, {4, 5000, 10}, {4, 2500, 5});
     CHECK(&core, {4, 5000, 10}, {4, 5100, 10}); /* as full as can be told */
-    CHECK(&core, {4, 1000, 9}, {4, 5000, 10}, {14, 0, 0}, {14, 9000, 1});
+    /* nor do dear ones from ties */
+    CHECK(&core, {4, 1000, 5}, {4, 5000, 10}, {14, 0, 0}, {14, 9000, 0});
+    /* beyond four fifths fuller is no better */
+    CHECK(&core, {4, 8000, 10}, {4, 8900, 10});
+    CHECK(&core, {4, 7000, 8}, {4, 8900, 10});
     /* a node that the pod would overload wins nothing by being full */
     CHECK(&core, {4, 1000, 2}, {4, 5000, 10}, {4, 9500, 0});
 }
@@ -106,7 +110,7 @@ static void test_unknown_gets_the_median(void **state)
 {
     (void)state;
     CHECK(&core, {-1, 0, 5}, {-1, 0, 5});
-    CHECK(&core, {-1, 0, 3}, {4, 0, 10}, {9, 0, 3}, {14, 0, 0});
+    CHECK(&core, {-1, 0, 1}, {4, 0, 10}, {9, 0, 1}, {14, 0, 0});
     CHECK(&core, {-1, 0, 10}, {4, 0, 10});
     CHECK(&core, {4, 0, 10}, {14, 0, 0}, {14, 0, 0}, {-1, 0, 0});
 }
@@ -164,9 +168,9 @@ static void test_sleep_and_risk(void **state)
         uint8_t want[4];
     } cases[] = {
         {{.mcpu = 1000, .life_s = 86400},
-         {10, 6, 0, 6}},                                /* 1.5 W for the waking, 16 W for the cap */
-        {{.mcpu = 1000, .life_s = 601}, {10, 0, 2, 2}}, /* 216 W */
-        {{.mcpu = 1000}, {10, 0, 2, 2}},                /* an hour: 36 W */
+         {10, 2, 0, 2}},                                /* 1.5 W for the waking, 16 W for the cap */
+        {{.mcpu = 1000, .life_s = 601}, {10, 0, 0, 0}}, /* 216 W */
+        {{.mcpu = 1000}, {10, 0, 0, 0}},                /* an hour: 36 W */
         {{.mcpu = 1000, .life_s = 599}, {10, 0, 0, 0}}, /* never wakes one */
         {{.mcpu = 1000, .placement = KW_PLACEMENT_PERFORMANCE}, {10, 0, 0, 0}},
         {{.mcpu = 1000, .life_s = 1, .placement = KW_PLACEMENT_OFF}, {5, 5, 5, 5}},
