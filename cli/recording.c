@@ -316,6 +316,20 @@ int cli_recording_add(struct cli_recording *recording, const char *csv, size_t l
     return rc;
 }
 
+bool cli_recording_cut(struct cli_recording *recording, size_t parts)
+{
+    if (!recording->timed || recording->n_groups != 1 || recording->n < parts ||
+        parts > KW_MODEL_GROUPS_MAX)
+        return false;
+    recording->n_groups = parts;
+    for (size_t i = 0; i < parts; i++)
+        (void)snprintf(recording->groups[i], sizeof(recording->groups[i]), "part %zu of %zu", i + 1,
+                       parts);
+    for (size_t row = 0; row < recording->n; row++)
+        recording->group[row] = (uint32_t)(row * parts / recording->n);
+    return true;
+}
+
 void cli_recording_free(struct cli_recording *recording)
 {
     free(recording->x);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,7 @@ struct cli_recording {
     uint32_t *group; /**< of a row: index of its name */
     size_t n_groups;
     char groups[KW_MODEL_GROUPS_MAX][KW_MODEL_NAME_MAX + 1];
+    bool timed; /**< rows follow each other in time, and nothing says what ran: cuts make sense */
     size_t n_skipped; /**< rows in which a value was missing */
 };
 
@@ -45,6 +47,10 @@ int cli_recording_choose(struct cli_recording *recording, const char *names, str
  */
 int cli_recording_add(struct cli_recording *recording, const char *csv, size_t len,
                       const char *group_column, const char *group, struct kw_err *err);
+
+/** Cuts the rows of a recording that has one group only, and of which the rows follow each other in
+ * time, into consecutive groups. @return whether it did. */
+bool cli_recording_cut(struct cli_recording *recording, size_t parts);
 
 /** Frees the rows and leaves none. */
 void cli_recording_free(struct cli_recording *recording);

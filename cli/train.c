@@ -13,6 +13,7 @@
 #include "api/cpu_class.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
+#include "cli/train_input.h"
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/file.h"
@@ -22,7 +23,7 @@
 
 struct settings {
     char *out, *features, *group_by, *cpu;
-    uint64_t threads;
+    uint64_t threads, live_s;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -52,6 +53,17 @@ static const struct kw_conf_option rows[] = {
      .metavar = "COLUMN",
      .group = "Model",
      .help = "column that says which program a row is of; default: each file is of one program"},
+    {.flag = "live",
+     .type = KW_CONF_U64,
+     .offset = AT(live_s),
+     .def = "0",
+     .min = 0,
+     .max = 86400,
+     .metavar = "SECONDS",
+     .group = "Recorded machine",
+     .help =
+         "record this machine, which has a meter, for so long and learn from that, too; let it\n"
+         "do meanwhile what it usually does; 0: not"},
     {.flag = "threads",
      .type = KW_CONF_U64,
      .offset = AT(threads),
@@ -74,13 +86,16 @@ static const struct kw_conf_option rows[] = {
 
 static const struct kw_conf_program program = {
     .name = "kwatt train",
-    .synopsis = "[options] RECORDING...",
+    .synopsis = "[options] [RECORDING...]",
     .summary =
         "Makes a power model, for machines without a meter, from recordings of one that has a\n"
         "meter: CSV with columns cpu_time, cycles, instructions, cache_misses (a second each) and\n"
-        "package_w, dram_w, platform_w. Prints what the model misses on programs that it has not\n"
-        "seen, and saves it only where that is less than without a model (docs/power-models.md).",
+        "package_w, dram_w, platform_w; what kwatt-node-agent --record wrote; or this machine,\n"
+        "--live. Prints what the model misses on programs that it has not seen, and saves it only\n"
+        "where that is less than without a model (docs/power-models.md).",
     .examples = "  kwatt train --threads 32 --out model.json compile.csv database.csv video.csv\n"
+                "  kwatt train --out model.json monday.jsonl tuesday.jsonl\n"
+                "  kwatt train --live 3600 --out model.json\n"
                 "  kwatt train --features cpu_time --group-by program recording.csv\n",
     .options = rows,
     .n_options = KW_ARRAY_SIZE(rows),
@@ -109,31 +124,16 @@ static int take_cpu(const char *cpu, struct cli_fit_prior *ret, struct kw_err *e
     return 0;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
-static int read_all(const struct settings *settings, char **paths, size_t n,
-                    struct cli_recording *recording, struct kw_err *err)
+static int read_all(const struct cli_io *io, const struct settings *settings, char **paths,
+                    size_t n, struct cli_recording *recording, struct kw_err *err)
 {
     int rc =
         settings->features != NULL ? cli_recording_choose(recording, settings->features, err) : 0;
 
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        kw_cleanup_free char *csv = NULL;
-        size_t len = 0;
-        rc = kw_file_slurp(paths[i], CLI_RECORDING_FILE_MAX, &csv, &len);
-        if (rc < 0)
-            (void)kw_err_set(err, rc, "%s", kw_errno_text(rc));
-        else
-            rc = cli_recording_add(recording, csv, len, settings->group_by, base_name(paths[i]),
-                                   err);
-        if (rc < 0)
-            return kw_err_wrap(err, "%s", paths[i]);
-    }
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = cli_train_add_file(io, paths[i], settings->group_by, recording, err);
+    if (rc == 0 && settings->live_s > 0)
+        rc = cli_train_add_live(io, settings->live_s, recording, err);
     return rc;
 }
 
@@ -196,15 +196,16 @@ static int save(const struct kw_power_model *model, const char *path, FILE *out,
     return 0;
 }
 
-static int train(const struct settings *settings, char **paths, size_t n, FILE *out,
+static int train(const struct cli_io *io, const struct settings *settings, char **paths, size_t n,
                  struct kw_err *err)
 {
+    FILE *out = io->out;
     kw_cleanup(cli_recording_free) struct cli_recording recording = {0};
     kw_cleanup_free struct kw_power_model *model = calloc(1, sizeof(*model));
     struct cli_fit_prior prior = {.threads = (uint32_t)settings->threads};
     long online = sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (n == 0)
+    if (n == 0 && settings->live_s == 0)
         return kw_err_set(err, -EINVAL, "no recording; kwatt train --help explains");
     if (model == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
@@ -212,11 +213,17 @@ static int train(const struct settings *settings, char **paths, size_t n, FILE *
         prior.threads = online > 0 ? (uint32_t)online : 1;
     int rc = take_cpu(settings->cpu, &prior, err);
     if (rc == 0)
-        rc = read_all(settings, paths, n, &recording, err);
+        rc = read_all(io, settings, paths, n, &recording, err);
     if (rc < 0)
         return rc;
     if (recording.n_skipped > 0)
         (void)fprintf(out, "%zu rows lack a value and are passed over\n", recording.n_skipped);
+    if (recording.timed && recording.n_groups == 1 && recording.n < CLI_TRAIN_PARTS)
+        return kw_err_set(err, -ENODATA, "too short: %zu rows, %d at least", recording.n,
+                          CLI_TRAIN_PARTS);
+    if (cli_recording_cut(&recording, CLI_TRAIN_PARTS))
+        (void)fprintf(out, "one recording only: its error is of other times of the same recording, "
+                           "not of programs that the model has not seen\n");
     rc = fit_all(&recording, &prior, out, model, err);
     if (rc < 0)
         return rc;
@@ -235,7 +242,7 @@ int cli_train(const struct cli_io *io, int argc, char **argv)
     if (rc == KW_CONF_DONE)
         return 0;
     if (rc == 0)
-        rc = train(&settings, &argv[first], (size_t)argc - first, io->out, &err);
+        rc = train(io, &settings, &argv[first], (size_t)argc - first, &err);
     kw_conf_free(&program, &settings);
     if (rc < 0) {
         (void)fprintf(io->err, "kwatt train: %s\n", err.text);

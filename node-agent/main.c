@@ -17,9 +17,11 @@ static int replay(const struct agent_options *options)
 {
     struct agent_replay replay = {0};
     struct kw_err err = {0};
-    int rc = agent_replay_run(&replay, options->replay, options->replay_method, &err);
+    bool rows = options->replay_rows;
+    int rc = rows ? agent_replay_run_rows(&replay, options->replay, stdout, &err)
+                  : agent_replay_run(&replay, options->replay, options->replay_method, &err);
 
-    if (rc == 0) {
+    if (rc == 0 && !rows) {
         rc = options->json ? agent_replay_print_json(&replay, stdout)
                            : agent_replay_print(&replay, stdout);
         (void)kw_err_set(&err, rc, "the result cannot be printed: %s", kw_errno_text(rc));

@@ -163,6 +163,10 @@ static const struct kw_conf_option rows[] = {
      "Recordings"},
     {"replay-method", NULL, NULL, KW_CONF_STRING, AT(replay_method), NULL, 1, 63, NULL, "METHOD",
      "by which method, or all; default: the recording's", "Recordings"},
+    {"replay-rows", NULL, NULL, KW_CONF_BOOL, AT(replay_rows), "false", 0, 0, NULL, NULL,
+     "print what the machine did and drew, a row of CSV for each second, instead of splitting it\n"
+     "(kwatt train)",
+     "Recordings"},
     {"json", NULL, NULL, KW_CONF_BOOL, AT(json), "false", 0, 0, NULL, NULL,
      "print what was replayed as one JSON document", "Recordings"},
     /* the program itself */
@@ -224,6 +228,9 @@ int agent_options_check(const struct agent_options *options, struct kw_err *err)
                           options->idle_w, options->full_w);
     if (options->replay_method != NULL && options->replay == NULL)
         return kw_err_set(err, -EINVAL, "--replay-method is given without --replay");
+    if (options->replay_rows &&
+        (options->replay == NULL || options->replay_method != NULL || options->json))
+        return kw_err_set(err, -EINVAL, "--replay-rows goes with --replay alone");
     if (options->json && options->replay == NULL)
         return kw_err_set(err, -EINVAL, "--json is given without --replay");
     if (options->replay != NULL) /* measures nothing */

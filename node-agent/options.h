@@ -48,6 +48,7 @@ struct agent_options {
     uint64_t record_limit_bytes; /**< of that file */
     char *replay;                /**< recording to run over instead of measuring; NULL: none */
     char *replay_method;         /**< "all" or a method; NULL: the recording's */
+    bool replay_rows;            /**< print its seconds as CSV */
     bool json;                   /**< what is replayed, as JSON */
     bool check;
     bool once;

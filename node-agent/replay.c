@@ -71,7 +71,7 @@ static int choose_methods(struct agent_replay *replay, const char *methods)
             rc = add_method(replay, agent_attributions[i]);
     }
     if (rc == 0 && replay->n_methods == 0) /* somebody else's recording */
-        rc = add_method(replay, agent_attributions[0]);
+        rc = add_method(replay, &agent_attribution_ratio_cpu);
     return rc;
 }
 
@@ -200,8 +200,12 @@ static int take_window(struct agent_replay *replay)
 {
     const struct agent_recorded_window *window = agent_recording_window(replay->recording);
     bool here[AGENT_SLOTS_MAX] = {false};
-    int rc = reserve(replay);
 
+    if (replay->rows != NULL) {
+        agent_replay_rows_add(replay->rows, window);
+        return 0;
+    }
+    int rc = reserve(replay);
     if (rc < 0)
         return rc;
     replay->windows++;
@@ -228,6 +232,15 @@ static int take_window(struct agent_replay *replay)
     return rc;
 }
 
+static int begin(struct agent_replay *replay, const char *methods, struct kw_err *err)
+{
+    const struct agent_recording_header *header = agent_recording_header(replay->recording);
+
+    replay->begun = true;
+    return replay->rows != NULL ? agent_replay_rows_begin(replay->rows, header, err)
+                                : choose_methods(replay, methods);
+}
+
 static int take_line(struct agent_replay *replay, const char *line, size_t len, const char *methods,
                      struct kw_err *err)
 {
@@ -235,7 +248,7 @@ static int take_line(struct agent_replay *replay, const char *line, size_t len, 
 
     replay->line++;
     if (rc == AGENT_RECORDING_HEADER)
-        rc = choose_methods(replay, methods);
+        rc = begin(replay, methods, err);
     else if (rc == AGENT_RECORDING_WINDOW)
         rc = take_window(replay);
     if (rc == -EOVERFLOW)
@@ -293,7 +306,7 @@ static int read_all(struct agent_replay *replay, FILE *in, const char *methods, 
         return kw_err_set(err, -errno, "%s: %s", replay->file, kw_errno_text(errno));
     /* of a line without its end nobody knows what is missing */
     replay->flags.cut = text.len > 0;
-    if (replay->n_methods == 0)
+    if (!replay->begun)
         return kw_err_set(err, -ENODATA, "%s: no recording: it has no whole line", replay->file);
     for (size_t m = 0; m < replay->n_methods; m++) {
         agent_replay_score_end(&replay->methods[m].scores[0]);
@@ -302,20 +315,41 @@ static int read_all(struct agent_replay *replay, FILE *in, const char *methods, 
     return 0;
 }
 
-int agent_replay_run(struct agent_replay *replay, const char *file, const char *methods,
-                     struct kw_err *err)
+static int run(struct agent_replay *replay, const char *methods, struct kw_err *err)
 {
-    bool standard = strcmp(file, "-") == 0;
-    kw_cleanup_file FILE *opened = standard ? NULL : fopen(file, "re");
+    bool standard = strcmp(replay->file, "-") == 0;
+    kw_cleanup_file FILE *opened = standard ? NULL : fopen(replay->file, "re");
 
-    *replay = (struct agent_replay){.file = standard ? "standard input" : file};
-    int rc = check_methods(methods, err);
-    if (rc < 0)
-        return rc;
     if (!standard && opened == NULL)
-        return kw_err_set(err, -errno, "%s: %s", file, kw_errno_text(errno));
+        return kw_err_set(err, -errno, "%s: %s", replay->file, kw_errno_text(errno));
+    if (standard)
+        replay->file = "standard input";
     replay->shares = calloc(AGENT_RECORDING_WORKLOADS_MAX, sizeof(*replay->shares));
     if (replay->shares == NULL || agent_recording_new(&replay->recording) < 0)
         return kw_err_set(err, -ENOMEM, "%s: out of memory", replay->file);
     return read_all(replay, standard ? stdin : opened, methods, err);
+}
+
+int agent_replay_run(struct agent_replay *replay, const char *file, const char *methods,
+                     struct kw_err *err)
+{
+    *replay = (struct agent_replay){.file = file};
+    int rc = check_methods(methods, err);
+    return rc == 0 ? run(replay, methods, err) : rc;
+}
+
+int agent_replay_run_rows(struct agent_replay *replay, const char *file, FILE *out,
+                          struct kw_err *err)
+{
+    struct agent_replay_rows rows = {.out = out};
+
+    *replay = (struct agent_replay){.file = file, .rows = &rows};
+    int rc = run(replay, NULL, err);
+    if (rc == 0) {
+        rc = agent_replay_rows_end(&rows, err);
+        if (rc < 0)
+            (void)kw_err_wrap(err, "%s", replay->file);
+    }
+    replay->rows = NULL;
+    return rc;
 }

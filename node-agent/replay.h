@@ -7,6 +7,7 @@
 #include "common/err.h"
 #include "node-agent/metering.h"
 #include "node-agent/recording.h"
+#include "node-agent/replay_rows.h"
 #include "node-agent/replay_score.h"
 
 /*
@@ -51,6 +52,7 @@ struct agent_replay {
     struct agent_recording *recording;
     const char *file; /**< for messages */
     uint64_t line;
+    bool begun; /**< the header was read */
     size_t n_methods;
     struct agent_replay_method methods[AGENT_REPLAY_METHODS_MAX];
     size_t cap;                 /**< workloads that there is room for */
@@ -60,7 +62,8 @@ struct agent_replay {
     bool has_truth;
     uint64_t windows, measured_uj;
     struct agent_replay_flags flags;
-    struct agent_share *shares; /**< of a split */
+    struct agent_share *shares;     /**< of a split */
+    struct agent_replay_rows *rows; /**< where windows go instead of methods; NULL: methods */
 };
 
 /**
@@ -70,6 +73,11 @@ struct agent_replay {
  */
 int agent_replay_run(struct agent_replay *replay, const char *file, const char *methods,
                      struct kw_err *err);
+
+/** Prints what the machine did and drew, second by second, instead of splitting it; as
+ * agent_replay_run. */
+int agent_replay_run_rows(struct agent_replay *replay, const char *file, FILE *out,
+                          struct kw_err *err);
 void agent_replay_free(struct agent_replay *replay);
 
 /** For people, and as one JSON document. @return 0 or -EIO. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/cleanup.h"
 #include "node-agent/replay.h"
 #include "tests/bench/attribution_run.h"
 #include "tests/sim/node/sim_recording.h"
@@ -311,6 +312,75 @@ static void test_methods_by_name(void **state)
     agent_replay_free(&replay);
 }
 
+/* ---- seconds of a recording ---- */
+
+#define HALF "\"interval_ns\":500000000,"
+
+static int rows_of(const char *text, char *ret, size_t size, struct kw_err *err)
+{
+    struct agent_replay replay;
+    kw_cleanup_file FILE *out = fmemopen(ret, size, "w");
+
+    memset(ret, 0, size);
+    assert_non_null(out);
+    kwt_tree_write(&tree, "r.jsonl", text);
+    int rc = agent_replay_run_rows(&replay, file, out, err);
+    agent_replay_free(&replay);
+    return rc;
+}
+
+/** Half seconds of one package: its energy, its time. */
+static const char *half(unsigned k, const char *cpu, const char *more)
+{
+    static char lines[8][400];
+    char *line = lines[k % 8];
+
+    (void)snprintf(line, sizeof(lines[0]),
+                   "{\"t_ns\":%u," HALF "%s\"packages\":[{\"package\":0%s,\"workloads\":[{\"w\":0,"
+                   "\"f\":[100000000,7]},{\"w\":1,\"f\":[300000000,13]}]}]}\n",
+                   (k + 1) * 500000000, more, cpu);
+    return line;
+}
+
+static void test_rows(void **state)
+{
+    const char *cpu = ",\"cpu\":{\"uj\":10000000}", *none = "";
+    const char *late = ",\"cpu\":{\"uj\":20000000,\"interval_ns\":1000000000}";
+    const char *both = ",\"cpu\":{\"uj\":10000000},\"dram\":{\"uj\":1000000}";
+    char text[4096], out[4096];
+    struct kw_err err = {0};
+
+    (void)state;
+    /* a full second; one of which the meter told nothing; one that it told at its end; half a one
+     */
+    (void)snprintf(text, sizeof(text), "%s%s%s%s%s%s%s%s", HEADER, half(0, cpu, ""),
+                   half(1, cpu, ""), half(2, none, ""), half(3, none, ""), half(4, none, ""),
+                   half(5, late, ""), half(6, cpu, ""));
+    assert_int_equal(rows_of(text, out, sizeof(out), &err), 0);
+    assert_string_equal(out, "cpu_time,package_w\n0.800000,20.000000\n0.800000,20.000000\n");
+    /* windows that are missing in the midst of a second: the next one begins there */
+    (void)snprintf(text, sizeof(text), "%s%s%s%s", HEADER, half(0, cpu, ""),
+                   half(3, cpu, "\"lost\":2,"), half(4, cpu, ""));
+    assert_int_equal(rows_of(text, out, sizeof(out), &err), 0);
+    assert_string_equal(out, "cpu_time,package_w\n0.800000,20.000000\n");
+    /* counters and memory where they are */
+    (void)snprintf(
+        text, sizeof(text),
+        "{\"kwatt_recording\":1,\"has\":[\"counters\"],\"features\":[\"cpu_ns\",\"cycles\"]"
+        ",\"packages\":[{\"package\":0,\"cpus\":2}]}\n%s%s%s%s",
+        half(0, both, ""), half(1, both, ""), half(2, both, ""), half(3, cpu, ""));
+    assert_int_equal(rows_of(text, out, sizeof(out), &err), 0);
+    assert_string_equal(out, "cpu_time,cycles,instructions,cache_misses,package_w,dram_w\n"
+                             "0.800000,40,0,0,20.000000,2.000000\n");
+    assert_int_equal(rows_of(HEADER, out, sizeof(out), &err), -ENODATA);
+    assert_non_null(strstr(err.text, "r.jsonl: no second in which"));
+    err = (struct kw_err){0};
+    assert_int_equal(
+        rows_of("{\"kwatt_recording\":1,\"estimated\":true}\n", out, sizeof(out), &err), -EINVAL);
+    assert_non_null(strstr(err.text, "comes from a model"));
+    assert_string_equal(out, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_a_line_without_end_is_refused),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_methods_by_name),
+        cmocka_unit_test(test_rows),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
