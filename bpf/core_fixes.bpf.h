@@ -42,6 +42,9 @@ struct cfs_rq {
 
 struct sched_entity {
     struct cfs_rq *cfs_rq;
+    __u64 exec_start; /* by rq.clock_task: until when its time has been booked */
+    __u64 sum_exec_runtime, prev_sum_exec_runtime; /* booked so far, and when it was given its CPU;
+                                                    * the second is the fair class's only */
 } __attribute__((preserve_access_index));
 
 struct sched_info {

@@ -19,9 +19,10 @@
  * CLOCK_MONOTONIC and the difference between the two, seen at the last switch; no more than
  * tail_ns_max, since where a CPU's ticks stay out for longer the hypervisor has had it, and that
  * time is nobody's. If it was too much all the same, the slice that follows begins where this one
- * was said to end: nothing counts twice. A move adds nothing: a task takes the time since the last
- * tick along to its new cgroup, as it does in the kernel's books; a stolen guess here would be
- * missing there. Without that clock (rq_clock off): bpf_ktime_get_ns.
+ * was said to end: nothing counts twice. A move adds nothing, and ends the slice where the kernel's
+ * books have got to (se.exec_start, which a waking kernel thread leaves behind the clock): a task
+ * takes what has not been booked yet, up to a tick, along to its new cgroup there, and so it does
+ * here. Without that clock (rq_clock off): bpf_ktime_get_ns.
  *
  * Invariants: at any moment on-CPU time since attach = map + open slices; `flush`, which user space
  * runs on each busy CPU before it reads, closes the open ones. A slot is touched only by its own
@@ -51,9 +52,9 @@
 #include <linux/bpf.h>
 
 #include "bpf/cgroup_key.bpf.h"
+#include "bpf/task_time.bpf.h"
 
 /* Set before load, constant after: the verifier removes the branches that are off. */
-const volatile bool rq_clock = true; /* unless the kernel refuses that */
 const volatile bool smt = false;
 const volatile bool spills = false;   /* `spill` has room */
 const volatile bool counting = false; /* `events` holds a group of counters for each CPU */
@@ -106,44 +107,10 @@ struct moment {
     __u64 task_ns, core_ns;
 };
 
-/* The task that a program looks at, on its CPU. `direct` as in key_of; a constant. */
-struct view {
-    struct task_struct *task;
-    bool direct;
-};
-
-#define READ(view, pointer, field) \
-    ((view)->direct ? (pointer)->field : BPF_CORE_READ(pointer, field))
-
-static __always_inline struct rq *run_queue(const struct view *view)
-{
-    struct task_struct *task = view->task;
-
-    return view->direct ? task->se.cfs_rq->rq : BPF_CORE_READ(task, se.cfs_rq, rq);
-}
-
-/* Whether a task leads to the clock: constants once the object is loaded. */
-static __always_inline bool has_clock(void)
-{
-    struct task_struct *task = NULL;
-    struct cfs_rq *cfs_rq = NULL;
-    struct rq *rq = NULL;
-
-    return rq_clock && bpf_core_field_exists(task->se.cfs_rq) &&
-           bpf_core_field_exists(cfs_rq->rq) && bpf_core_field_exists(rq->clock_task);
-}
-
-/* Whether the scheduler itself keeps time in interrupts out of its clock. */
-static __always_inline bool irq_kept(void)
-{
-    struct rq___irq *rq = NULL;
-
-    return has_clock() && bpf_core_field_exists(rq->prev_irq_time);
-}
-
 static __always_inline void now(struct kw_sched_slot *slot, const struct view *view,
                                 const enum occasion occasion, struct moment *ret)
 {
+    struct task_struct *task = view->task;
     struct rq *rq;
     __u64 clock_ns;
     __s64 lag_ns, tail_ns;
@@ -153,7 +120,10 @@ static __always_inline void now(struct kw_sched_slot *slot, const struct view *v
         return;
     }
     rq = run_queue(view);
-    ret->task_ns = READ(view, rq, clock_task);
+    if (occasion == AT_MOVE && knows_booked())
+        ret->task_ns = READ(view, task, se.exec_start);
+    else
+        ret->task_ns = READ(view, rq, clock_task);
     ret->core_ns = 0;
     if (irq_kept()) {
         struct rq___irq *with_irq = (void *)rq;
@@ -311,14 +281,6 @@ static __always_inline __u64 set_of(const struct view *view)
     return is_idle(view) ? 0 : (__u64)READ(view, task, cgroups);
 }
 
-/* Whether a task knows since when it has had its CPU: a constant once the object is loaded. */
-static __always_inline bool knows_arrival(void)
-{
-    struct task_struct *task = NULL;
-
-    return has_clock() && bpf_core_field_exists(task->sched_info.last_arrival);
-}
-
 /* The task that ran here is not the one that the slot knows of: it came in by a switch that was not
  * announced, or somebody moved it while it ran. It knows how long it has had the CPU, and what was
  * before goes to whom the slot names. Where it does not know, it had it all; an idle task, which
@@ -331,11 +293,7 @@ static __always_inline void catch_up(struct kw_sched_slot *slot, const struct vi
     __s64 open_ns = (__s64)(now_ns - slot->since_ns), ran_ns = open_ns;
 
     if (knows_arrival() && !is_idle(view)) {
-        struct rq *rq = run_queue(view);
-        ran_ns = (__s64)(READ(view, rq, clock) - READ(view, task, sched_info.last_arrival) +
-                         now_ns - READ(view, rq, clock_task));
-        if (ran_ns < 0)
-            ran_ns = 0;
+        ran_ns = ran_since_arrival(view, now_ns);
         if (ran_ns > open_ns)
             ran_ns = open_ns;
         if (slot->key != KW_SCHED_KEY_IDLE && open_ns > ran_ns) {

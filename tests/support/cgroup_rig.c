@@ -3,15 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/file.h"
 #include "node-agent/accounting.h"
@@ -108,6 +111,22 @@ static int put(const struct kwt_cgroup *cgroup, pid_t pid)
 int kwt_cgroup_enter(const struct kwt_cgroup *cgroup)
 {
     return put(cgroup, 0);
+}
+
+pid_t kwt_cgroup_fork(const struct kwt_cgroup *cgroup, bool *ret_born)
+{
+    kw_cleanup_close int fd = open(cgroup->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct clone_args args = {
+        .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (unsigned)fd};
+    pid_t pid = cgroup->v1 || fd < 0 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+
+    *ret_born = pid >= 0;
+    if (pid >= 0)
+        return pid;
+    pid = fork();
+    if (pid == 0 && kwt_cgroup_enter(cgroup) < 0)
+        _exit(1);
+    return pid;
 }
 
 void kwt_cgroup_put(const struct kwt_cgroup *cgroup, pid_t pid)

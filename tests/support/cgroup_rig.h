@@ -40,6 +40,14 @@ void kwt_cgroup_remove(struct kwt_cgroup *cgroup);
 /** Puts the calling process there. @return 0 or -errno. */
 int kwt_cgroup_enter(const struct kwt_cgroup *cgroup);
 
+/**
+ * fork() of a process that has one thread and holds no locks, into the cgroup. The child is born
+ * there where the kernel can do that (v2, Linux 5.7): it never moves, so the kernel's books have no
+ * time of another cgroup's. Elsewhere it enters, and ends with 1 where it cannot.
+ * @param ret_born whether it was born there; on return in the parent.
+ */
+pid_t kwt_cgroup_fork(const struct kwt_cgroup *cgroup, bool *ret_born);
+
 /** Puts a process there, or fails the test. */
 void kwt_cgroup_put(const struct kwt_cgroup *cgroup, pid_t pid);
 

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "bpf/sched.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "node-agent/accounting.h"
@@ -69,7 +71,9 @@ static void test_what_is_asked_for(void **state)
     assert_true(room.first <= (1u << 20) + AGENT_BPF_ROOM_FIXED && room.second <= 65536);
 }
 
-enum { FIRST = 8, CGROUPS = 120, ROUNDS = 3 };
+enum { FIRST = 8, CGROUPS = 120, ROUNDS = 3, ENTERED = 2 };
+
+#define SAME_NS 5000 /* the kernel's file has whole microseconds */
 
 static struct agent_topology topology;
 static struct kwt_cgroup cgroups[CGROUPS];
@@ -93,17 +97,20 @@ static void *open_small(unsigned max_cgroups)
     return self;
 }
 
-/* Each process runs in all of them in turn, so that CPUs meet them at the same moments. */
-static void visit_all(void)
+/* Each process starts one in all of them in turn, so that CPUs meet them at the same moments.
+ * @return whether all were born there: whose time the kernel's books have exactly. */
+static bool visit_all(void)
 {
     pid_t pids[2];
+    bool born = true;
 
     for (int i = 0; i < 2; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         for (int k = 0; pids[i] == 0 && k < CGROUPS; k++) {
-            pid_t child;
-            if (kwt_cgroup_enter(&cgroups[k]) < 0 || (child = fork()) < 0)
+            bool one = false;
+            pid_t child = kwt_cgroup_fork(&cgroups[k], &one);
+            if (child < 0)
                 _exit(1);
             if (child == 0) {
                 uint64_t until_ns = kw_now_ns() + KW_NS_PER_MS;
@@ -112,12 +119,19 @@ static void visit_all(void)
                 _exit(0);
             }
             kwt_reap(child);
+            born = born && one;
         }
         if (pids[i] == 0)
-            _exit(0);
+            _exit(born ? 0 : ENTERED);
     }
-    kwt_reap(pids[0]);
-    kwt_reap(pids[1]);
+    for (int i = 0; i < 2; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_true(WIFEXITED(status));
+        assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == ENTERED);
+        born = born && WEXITSTATUS(status) == 0;
+    }
+    return born;
 }
 
 /* @return the time of a key, which has exactly one row. */
@@ -149,6 +163,34 @@ static size_t count_of(const uint64_t keys[CGROUPS])
     return n;
 }
 
+/*
+ * Each cgroup has what the kernel has booked for it: nine in ten to a few microseconds, and none
+ * more than that by a millisecond.
+ * More is what the scheduler took to look for somebody else: the kernel books a task's time before,
+ * and announces the switch after that. Where processes enter instead of being born in the cgroup
+ * (v1), also up to a tick a process: what a mover used since the last tick is booked where it
+ * arrives, and a tick may fall into the move.
+ * Less has a cgroup only where the kernel does not announce switches away from some tasks (a
+ * sandbox's own): a process that followed one, and gave its CPU to another of the same cgroup, was
+ * never seen, and the system has its time.
+ */
+static void compare_with_kernel(const uint64_t keys[CGROUPS], bool exact)
+{
+    uint64_t moved_ns = exact ? 0 : 2 * KW_SCHED_TICK_NS_MAX;
+    unsigned n_same = 0;
+
+    for (int k = 0; k < CGROUPS; k++) {
+        uint64_t ns = one_row(keys[k]), truth_ns = kwt_cgroup_usage_ns(&cgroups[k]);
+        if (ns > truth_ns + KW_NS_PER_MS + moved_ns)
+            fail_msg("cgroup %d: %.6f ms, the kernel says %.6f ms", k, (double)ns / 1e6,
+                     (double)truth_ns / 1e6);
+        n_same += ns <= truth_ns + SAME_NS && ns + SAME_NS >= truth_ns;
+        assert_true(ns > 0);
+    }
+    print_message("%u of %d cgroups have what the kernel says\n", n_same, CGROUPS);
+    assert_true(n_same * 10 >= CGROUPS * 9);
+}
+
 /* Fifteen times more cgroups than the first map takes, again and again: none is lost or doubled,
  * all go, and their room returns. */
 static void test_storms(void **state)
@@ -164,19 +206,11 @@ static void test_storms(void **state)
             kwt_cgroup_make(&cgroups[k], !kwt_cgroup_possible(false), name);
             keys[k] = cgroups[k].key;
         }
-        visit_all();
+        bool exact = visit_all();
         for (int read = 0; read < 2; read++) { /* the second one finds the same */
             assert_int_equal(agent_accounting_ebpf.read(self, &usage), 0);
             assert_false(usage.overflowed);
-            uint64_t sum_ns = 0, truth_ns = 0;
-            for (int k = 0; k < CGROUPS; k++) {
-                uint64_t ns = one_row(keys[k]);
-                assert_true(ns > 0);
-                sum_ns += ns;
-                truth_ns += kwt_cgroup_usage_ns(&cgroups[k]);
-            }
-            /* one by one they may differ by what the movers took along since their last tick */
-            assert_true(sum_ns <= truth_ns + truth_ns / 20 + 20 * KW_NS_PER_MS);
+            compare_with_kernel(keys, exact);
         }
         assert_true(usage.crowded);
         for (int k = 0; k < CGROUPS; k++)
@@ -205,7 +239,7 @@ static void test_beyond(void **state)
         (void)snprintf(name, sizeof(name), "beyond%d", k);
         kwt_cgroup_make(&cgroups[k], !kwt_cgroup_possible(false), name);
     }
-    visit_all();
+    (void)visit_all();
     assert_int_equal(agent_accounting_ebpf.read(self, &usage), 0);
     assert_true(usage.overflowed);
     assert_true(usage.n <= 2 * FIRST + AGENT_BPF_ROOM_FIXED);
