@@ -166,7 +166,8 @@ def test() -> None:
         folder = pathlib.Path(name)
         meter = rig.Meter(folder / "sys", 1000)
         agent = rig.Agent(folder, "--sysfs", str(folder / "sys"), "--interval", "1s", "--meter", "powercap", "--idle-watts",
-                          str(IDLE_WATTS), "--cgroup-root", f"/{rig.NAME}-m", "--metrics-processes", "1000", "--metrics-containers")
+                          str(IDLE_WATTS), "--cgroup-root", f"/{rig.NAME}-m", "--metrics-processes", "1000", "--metrics-containers",
+                          "--metrics-explain")
         agent.listen = f"127.0.0.1:{port}"
         burners = [group.run(sys.executable, "-c", "while True: pass") for group in (pod, container)]
         burners.append(unit.run(*QEMU))

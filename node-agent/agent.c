@@ -369,7 +369,7 @@ static int start_readers(struct agent *agent, struct kw_err *err)
             .snapshots = agent->snapshots,
             .interval_ns = options->interval_ns,
             .publisher = agent->publisher,
-            .containers = options->metrics_containers,
+            .more = options->metrics_more,
             .log = agent->log,
         };
         rc = agent_exporter_start(&conf, &agent->exporter, err);

@@ -19,7 +19,7 @@ struct agent_exporter {
     const struct agent_topology *topology;
     struct kw_snapshot *snapshots;
     const struct agent_publisher *publisher;
-    bool containers;
+    struct agent_metrics_more more;
     struct kw_log *log;
     uint64_t interval_ns;
     atomic_uint_fast64_t beat_ns;
@@ -37,7 +37,7 @@ static void handle_metrics(void *user, const struct kw_http_request *request,
 {
     struct agent_exporter *exporter = user;
     struct agent_metrics_input input = {
-        .info = exporter->info, .topology = exporter->topology, .containers = exporter->containers};
+        .info = exporter->info, .topology = exporter->topology, .more = exporter->more};
     enum kw_metrics_format format = kw_metrics_negotiate(request->accept);
     size_t slot = 0;
 
@@ -127,7 +127,7 @@ int agent_exporter_start(const struct agent_exporter_conf *conf, struct agent_ex
     exporter->topology = conf->topology;
     exporter->snapshots = conf->snapshots;
     exporter->publisher = conf->publisher;
-    exporter->containers = conf->containers;
+    exporter->more = conf->more;
     exporter->log = conf->log;
     exporter->interval_ns = conf->interval_ns;
     atomic_init(&exporter->beat_ns, kw_now_ns());

@@ -8,6 +8,7 @@
 #include "common/http_server.h"
 #include "common/log.h"
 #include "common/snapshot.h"
+#include "node-agent/metrics_more.h"
 #include "node-agent/publisher.h"
 #include "node-agent/topology.h"
 
@@ -16,8 +17,8 @@
  * snapshot and touch nothing else.
  */
 
-/** Threads that answer. Each may hold one snapshot. One is enough: it waits for no client, and a page
- * of 1000 pods takes a millisecond. Of several, each connection wakes all. */
+/** Threads that answer. Each may hold one snapshot. One is enough: it waits for no client, and a
+ * page of 1000 pods takes a millisecond. Of several, each connection wakes all. */
 #define AGENT_EXPORTER_THREADS 1
 
 struct agent_exporter;
@@ -30,7 +31,7 @@ struct agent_exporter_conf {
     struct kw_snapshot *snapshots;         /**< of struct agent_snapshot; borrowed */
     uint64_t interval_ns;
     const struct agent_publisher *publisher; /**< NULL: no Redis */
-    bool containers;                         /**< /metrics lists those of pods, too */
+    struct agent_metrics_more more;          /**< what /metrics lists, too */
     struct kw_log *log;
 };
 

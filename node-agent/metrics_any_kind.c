@@ -15,8 +15,7 @@ const struct kw_label *agent_labels_seal(struct agent_labels *labels,
     return labels->items;
 }
 
-/** Labels of families that hold workloads of every kind. */
-static void put_id(struct agent_labels *labels, const struct agent_row *row)
+void agent_labels_put_id(struct agent_labels *labels, const struct agent_row *row)
 {
     enum kw_workload_kind kind = agent_names_kind(row->names, row->label->kind);
 
@@ -41,7 +40,7 @@ static void write_responses(struct kw_metrics_page *page, const struct agent_met
                 kw_metrics_family(page, "kwatt_workload_responses_total", KW_METRIC_COUNTER,
                                   "HTTP/1 answers of the workload, by class of status.");
             started = true;
-            put_id(&labels, row);
+            agent_labels_put_id(&labels, row);
             agent_labels_put(&labels, "class", classes[k]);
             kw_metrics_u64(page, agent_labels_seal(&labels, input), row->responses[k]);
         }
@@ -62,7 +61,7 @@ static void write_requests(struct kw_metrics_page *page, const struct agent_metr
             kw_metrics_family(page, "kwatt_workload_requests_total", KW_METRIC_COUNTER,
                               "Requests that the workload answered, in the unit given.");
         started = true;
-        put_id(&labels, row);
+        agent_labels_put_id(&labels, row);
         agent_labels_put(&labels, "unit", AGENT_REQUESTS_UNIT);
         kw_metrics_u64(page, agent_labels_seal(&labels, input), row->requests);
     }
@@ -83,7 +82,7 @@ static void write_idle(struct kw_metrics_page *page, const struct agent_metrics_
                               "Idle energy of the node that the policy gives the workload, in "
                               "joules; not part of what it drew.");
         started = true;
-        put_id(&labels, row);
+        agent_labels_put_id(&labels, row);
         agent_labels_put(&labels, "policy", input->snapshot->sample.idle_policy);
         kw_metrics_scaled(page, agent_labels_seal(&labels, input), row->idle_uj, 6);
     }

@@ -252,7 +252,7 @@ static void write_workloads(struct kw_metrics_page *page, const struct agent_met
 
     for (size_t i = 0; i < input->snapshot->n_rows; i++) {
         const struct agent_row *row = &input->snapshot->rows[i];
-        bool containers = kind == KW_WORKLOAD_CONTAINER && input->containers;
+        bool containers = kind == KW_WORKLOAD_CONTAINER && input->more.containers;
         enum kw_workload_kind its_kind = agent_names_kind(row->names, row->label->kind);
         if (its_kind != kind && !(containers && row->n_containers > 0))
             continue;
@@ -476,6 +476,8 @@ int agent_metrics_write(const struct agent_metrics_input *input, enum kw_metrics
                                 (enum workload_figure)figure, has_dram);
         }
         agent_metrics_any_kind(&page, input);
+        if (input->more.explain)
+            agent_metrics_explain(&page, input);
         agent_metrics_processes(&page, input, has_dram);
         write_own(&page, input);
     }

@@ -4,6 +4,7 @@
 #include "api/node_info.h"
 #include "common/buf.h"
 #include "common/metrics.h"
+#include "node-agent/metrics_more.h"
 #include "node-agent/node_snapshot.h"
 #include "node-agent/topology.h"
 
@@ -12,7 +13,7 @@ struct agent_metrics_input {
     const struct agent_snapshot *snapshot; /**< NULL: nothing sampled yet */
     const struct kw_node_info *info;
     const struct agent_topology *topology; /**< NULL: the CPUs are not listed */
-    bool containers;                       /**< those of pods, too */
+    struct agent_metrics_more more;
     bool has_redis;
     uint64_t batches_written, batches_failed;
 };

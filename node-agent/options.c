@@ -139,11 +139,17 @@ static const struct kw_conf_option rows[] = {
             "where /metrics, /healthz, /readyz and /v1/pods are: " KW_HTTP_LISTEN_FORMS
             ";\nempty: nowhere") KW_HTTP_TLS_ROWS(struct agent_options, tls, "Publishing"){
             "metrics-containers", "KWATT_METRICS_CONTAINERS", "metricsContainers", KW_CONF_BOOL,
-            AT(metrics_containers), "false", 0, 0, NULL, NULL,
+            AT(metrics_more.containers), "false", 0, 0, NULL, NULL,
             "list the containers of pods in /metrics, too: joules and watts per zone, CPU seconds "
             "and\n"
             "memory of each, with the id of its pod",
             "Publishing"},
+    {"metrics-explain", "KWATT_METRICS_EXPLAIN", "metricsExplain", KW_CONF_BOOL,
+     AT(metrics_more.explain), "false", 0, 0, NULL, NULL,
+     "list in /metrics what kwatt explain --pod tells of each workload, too: how sure its power "
+     "is,\n"
+     "intensity, idle power by every policy, and counters: some ten series for each",
+     "Publishing"},
     {"metrics-processes", "KWATT_METRICS_PROCESSES", "metricsProcesses", KW_CONF_U64,
      AT(metrics_processes), "0", 0, 10000, NULL, "N",
      "list the N processes that draw most in /metrics, under Kepler's names, those of no "

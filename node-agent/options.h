@@ -7,6 +7,7 @@
 #include "common/conf.h"
 #include "common/http_server.h"
 #include "common/redis.h"
+#include "node-agent/metrics_more.h"
 #include "node-agent/pod_source.h"
 
 /** What the operator can choose. Filled by kw_conf_load from agent_program; texts are owned by it.
@@ -39,8 +40,8 @@ struct agent_options {
     char *pod_labels;             /**< keys, separated by commas */
     struct kw_redis_access redis; /**< url NULL: no Redis */
     char *listen;                 /**< "": no HTTP */
-    bool metrics_containers;      /**< /metrics lists the containers of pods */
-    uint64_t metrics_processes;   /**< how many of them /metrics lists; 0: none, nor looked at */
+    struct agent_metrics_more metrics_more;
+    uint64_t metrics_processes; /**< how many of them /metrics lists; 0: none, nor looked at */
     struct kw_http_tls_files tls;
     bool seccomp;
     unsigned log_level;          /**< enum kw_log_level */

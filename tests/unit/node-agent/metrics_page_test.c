@@ -218,7 +218,7 @@ static void test_containers(void **state)
     snapshot->containers[1].cpu_mw = 750;
     write_page(KW_METRICS_TEXT, true);
     assert_null(strstr(page.data, of_pod));
-    input.containers = true;
+    input.more.containers = true;
     kw_buf_reset(&page);
     assert_int_equal(agent_metrics_write(&input, KW_METRICS_OPENMETRICS, &page), 0);
 #define BBB                                                                               \
@@ -270,6 +270,40 @@ static void test_processes(void **state)
     lint();
 }
 
+/* What kwatt explain --pod tells of a workload, where it is asked for and known. */
+static void test_explain(void **state)
+{
+    struct agent_metrics_input input = {
+        .snapshot = snapshot, .info = &kwt_snapshot_info, .more = {.explain = true}};
+
+    (void)state;
+    write_page(KW_METRICS_TEXT, true);
+    assert_null(strstr(page.data, "kwatt_workload_sigma_watts"));
+    snapshot->rows[0].sigma_uj = 1500000;
+    snapshot->rows[0].dram_intensity = (struct kw_intensity){900, 40};
+    kw_buf_reset(&page);
+    assert_int_equal(agent_metrics_write(&input, KW_METRICS_TEXT, &page), 0);
+#define WEB  "{kind=\"pod\",id=\"pod-uid\",name=\"web\",namespace=\"\","
+#define NODE "node_name=\"node-1\"} "
+    assert_line("kwatt_workload_sigma_watts" WEB NODE "0.080");
+    assert_line("kwatt_workload_sigma_joules" WEB NODE "1.500000");
+    assert_line("kwatt_workload_intensity" WEB "zone=\"package\"," NODE "1.120");
+    assert_line("kwatt_workload_intensity" WEB "zone=\"dram\"," NODE "0.900");
+    assert_line("kwatt_workload_intensity_sigma" WEB "zone=\"package\"," NODE "0.050");
+    assert_line("kwatt_workload_intensity_sigma" WEB "zone=\"dram\"," NODE "0.040");
+    assert_line("kwatt_workload_idle_watts" WEB "policy=\"equal\"," NODE "0.300");
+    assert_line("kwatt_workload_idle_watts" WEB "policy=\"requests\"," NODE "0.900");
+    assert_line("kwatt_workload_cpu_shared_seconds_total" WEB NODE "0.000000011");
+    assert_line("kwatt_workload_cycles_total" WEB NODE "12");
+    assert_line("kwatt_workload_instructions_total" WEB NODE "13");
+    assert_line("kwatt_workload_cache_misses_total" WEB NODE "14");
+    /* what is not known has no series; what has ended gets no idle power */
+    assert_null(strstr(page.data, "kwatt_workload_sigma_watts{kind=\"unit\""));
+    assert_non_null(strstr(page.data, "kwatt_workload_idle_watts{kind=\"unit\""));
+    assert_null(strstr(page.data, "kwatt_workload_idle_watts{kind=\"container\""));
+    lint();
+}
+
 static void test_before_the_first_sample(void **state)
 {
     (void)state;
@@ -284,7 +318,7 @@ static void test_promtool(void **state)
     struct agent_metrics_input input = {.snapshot = snapshot,
                                         .info = &kwt_snapshot_info,
                                         .topology = &topology,
-                                        .containers = true};
+                                        .more = {.containers = true, .explain = true}};
 
     (void)state;
     kw_buf_reset(&page);
@@ -307,6 +341,7 @@ int main(void)
         TEST(test_names_of_others),
         TEST(test_containers),
         TEST(test_processes),
+        TEST(test_explain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
