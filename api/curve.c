@@ -69,6 +69,8 @@ json_t *kw_curve_to_json(const struct kw_curve *curve, int *rc)
     kw_put_u64(rc, object, "capacity_mcpu", curve->capacity_mcpu);
     kw_put_bool(rc, object, "estimated", curve->estimated);
     kw_put_bool(rc, object, "by_core", curve->by_core);
+    if (curve->machine[0] != '\0')
+        kw_put_text(rc, object, "machine", curve->machine, sizeof(curve->machine) - 1);
     for (uint32_t i = 0; *rc == 0 && i < curve->n; i++) {
         json_t *knot = json_object();
 
@@ -96,6 +98,7 @@ void kw_curve_from_json(struct kw_reader *reader, const json_t *object, struct k
     kw_get_u64(reader, object, "capacity_mcpu", KW_REQUIRED, &ret->capacity_mcpu);
     kw_get_bool(reader, object, "estimated", KW_OPTIONAL, &ret->estimated);
     kw_get_bool(reader, object, "by_core", KW_OPTIONAL, &ret->by_core);
+    kw_get_text(reader, object, "machine", KW_OPTIONAL, ret->machine, sizeof(ret->machine));
     knots = kw_get(reader, object, "knots", JSON_ARRAY, KW_REQUIRED);
     if (json_array_size(knots) > KW_CURVE_KNOTS) {
         kw_reader_fail(reader, -EBADMSG, "knots must be 2 to 11");

@@ -29,8 +29,10 @@ struct kw_curve {
     uint64_t capacity_mcpu; /**< what 1000 permille means; > 0 */
     bool by_core; /**< load and capacity are work: of two busy threads of a core each does less than
                      one alone (api/README.md "work"); else time on threads */
-    bool estimated; /**< the watts come from a model */
-    uint32_t n;     /**< 2..KW_CURVE_KNOTS */
+    bool estimated;    /**< the watts come from a model */
+    char machine[128]; /**< model of its processors: nodes that have it and the capacity in common
+                          learn together; "": unknown, it learns alone */
+    uint32_t n;        /**< 2..KW_CURVE_KNOTS */
     struct kw_curve_knot knots[KW_CURVE_KNOTS];
     struct kw_curve_platform platform;
 };

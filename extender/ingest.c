@@ -6,6 +6,7 @@
 
 #include "api/names.h"
 #include "common/clock.h"
+#include "extender/pool.h"
 
 /** A sample of 64 packages has some 30 kB; what is longer is not decoded. */
 #define VALUE_MAX_BYTES (256 * 1024)
@@ -83,13 +84,12 @@ static int take_curve(const struct ext_record *record, uint64_t skipped[EXT_SKIP
         return rc;
     node->curve_hash = hash;
     node->has_curve = rc == 0;
-    ext_watts_curve(&node->watts, rc == 0 ? &curve : NULL);
     if (rc < 0) {
+        ext_watts_curve(&node->watts, NULL);
         skipped[skip_of(rc, EXT_SKIP_CURVE)]++;
         return 0;
     }
-    node->capacity_mcpu = (double)curve.capacity_mcpu;
-    ext_hull_build(&curve, &node->pricing, &node->hull);
+    ext_pool_take(node, &curve);
     return 0;
 }
 

@@ -29,6 +29,7 @@
 #include "common/cleanup.h"
 #include "common/num.h"
 #include "extender/feed.h"
+#include "extender/pool.h"
 
 /** Several times the largest cluster that Kubernetes supports; the newest are taken. */
 #define NODES_MAX      100000
@@ -63,6 +64,7 @@ struct work {
     struct ext_node *added;     /**< that were not in it; their names are the index's */
     size_t n_added;
     bool *listed; /**< of those in it, which the index has */
+    bool curves;  /**< some have changed, or nodes come or go: what they share is to be settled */
     bool unknown; /**< a feed spoke of a node that is not in it */
     struct ext_record batch[BATCH];
     size_t n_batch;
@@ -133,6 +135,7 @@ static int put_node(struct work *work, const struct ext_node *before, const stru
         work->added[work->n_added++] = *node;
         return 0;
     }
+    work->curves |= before->curve_hash != node->curve_hash;
     size_t index = (size_t)(before - last->nodes);
     if (work->fresh == NULL)
         work->fresh = ext_snapshot_copy(work->before);
@@ -286,6 +289,7 @@ static int rebuild(struct work *work)
 
     if (nodes == NULL)
         return -ENOMEM;
+    work->curves = true;
     for (size_t i = 0; i < n_last; i++) {
         if (stays(work, last, i))
             nodes[n++] = last->nodes[i];
@@ -382,6 +386,16 @@ static int follow(struct work *work, struct kw_err *err)
     return ext_feed_read(&refresh->feed, refresh->redis, take_published, work, err);
 }
 
+/** Lets machines of one kind share what they have learnt. @return 0 or -ENOMEM. */
+static int settle(struct ext_snapshot *snapshot)
+{
+    int rc = ext_pool_settle(snapshot->nodes, snapshot->n);
+
+    if (rc == 0)
+        ext_snapshot_restand(snapshot);
+    return rc;
+}
+
 static int run(struct work *work, struct kw_err *err)
 {
     int rc = follow(work, err);
@@ -390,10 +404,12 @@ static int run(struct work *work, struct kw_err *err)
         bool followed = rc == EXT_FEED_FOLLOWED && !work->unknown;
         rc = followed && ++work->refresh->followed < FOLLOWED_MAX ? 0 : read_all(work, err);
     }
+    if (rc >= 0 && work->result->snapshot == NULL)
+        work->result->snapshot = KW_TAKE_PTR(work->fresh);
+    if (rc >= 0 && work->curves && work->result->snapshot != NULL)
+        rc = settle(work->result->snapshot);
     if (rc < 0)
         work->refresh->feed.marked = false; /* what it gave is lost with this refresh */
-    else if (work->result->snapshot == NULL)
-        work->result->snapshot = KW_TAKE_PTR(work->fresh);
     free(work->added);
     free(work->listed);
     ext_snapshot_free(&work->fresh);

@@ -5,12 +5,14 @@
  * sample is taken for fresh when it comes: one that is late is not found out.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "extender/pool.h"
 #include "extender/sim_impl.h"
 
 /** How often the extender reads the nodes. */
@@ -105,6 +107,10 @@ static struct kw_curve learn(const struct ext_sim *sim, size_t node)
     double gain = 1 + sim->conf.noise * ext_sim_normal(number_of(sim, node, -2));
     uint32_t least_mw = 0;
 
+    /* machines of one curve are of one model */
+    (void)snprintf(curve.machine, sizeof(curve.machine), "%016" PRIx64,
+                   ext_hash((const char *)curve.knots, sizeof(curve.knots), 1));
+
     for (uint32_t k = 0; k < curve.n; k++) {
         double noise = ext_sim_normal(number_of(sim, node, -3 - (int64_t)k));
         double factor = fmax(gain + KNOT_NOISE * sim->conf.noise * noise, 0);
@@ -135,7 +141,6 @@ int ext_sim_view_init(struct ext_sim *sim)
             .name = truth->name,
             .name_len = (uint32_t)strlen(truth->name),
             .has_curve = true,
-            .capacity_mcpu = (double)truth->curve.capacity_mcpu,
             .interval_ns = (uint64_t)ns_of(sim->conf.interval_s),
             .pricing = {.work_per_mcpu = truth->work_per_mcpu,
                         .energy_price = truth->energy_price,
@@ -143,9 +148,9 @@ int ext_sim_view_init(struct ext_sim *sim)
                         .sleep_mw = truth->sleep_mw,
                         .sleepable = truth->sleepable},
         };
-        ext_hull_build(&view->learnt[i], &view->nodes[i].pricing, &view->nodes[i].hull);
+        ext_pool_take(&view->nodes[i], &view->learnt[i]);
     }
-    return 0;
+    return ext_pool_settle(view->nodes, n);
 }
 
 void ext_sim_view_clear(struct ext_sim *sim)

@@ -242,6 +242,14 @@ void ext_snapshot_set(struct ext_snapshot *snapshot, size_t index, const struct 
     snapshot->live[index] = live_of(place, snapshot->stale_after_ns);
 }
 
+void ext_snapshot_restand(struct ext_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->n; i++) {
+        if (snapshot->nodes[i].has_curve)
+            snapshot->live[i].place = stand_of(&snapshot->nodes[i]);
+    }
+}
+
 void ext_snapshot_set_in_flight(struct ext_snapshot *snapshot, size_t index, double mcpu)
 {
     struct ext_node *node = &snapshot->nodes[index];

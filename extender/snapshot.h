@@ -42,6 +42,11 @@ struct ext_node {
     int64_t covered_ns;  /**< until when its sample surely covers it, for caps: no later than
                             fresh_ns, and than its own clock says */
     struct ext_watts watts;
+    /* what its agent knows of it; its hull may be of a curve that it shares (extender/pool.h) */
+    uint64_t machine;                /**< class of machines that learn together; 0: of its own */
+    uint32_t own_mw[KW_CURVE_KNOTS]; /**< its own curve at watts.load_permille */
+    uint8_t own_sureness[KW_CURVE_KNOTS]; /**< confidence, in two hundredths */
+    bool pooled;                          /**< the hull is of the shared curve */
 };
 
 /** The API server tells of no zone, or the zones do not name it. */
@@ -129,6 +134,10 @@ void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct e
 
 /** Replaces what is known of a node, but for its name. @param snapshot not published yet. */
 void ext_snapshot_set(struct ext_snapshot *snapshot, size_t index, const struct ext_node *node);
+
+/** Where all nodes stand, once more: their hulls have changed. @param snapshot not published yet.
+ */
+void ext_snapshot_restand(struct ext_snapshot *snapshot);
 
 /** Sets what is in flight on a node. @param snapshot not published yet. */
 void ext_snapshot_set_in_flight(struct ext_snapshot *snapshot, size_t index, double mcpu);

@@ -74,12 +74,14 @@ static int queue_node(struct kw_redis *redis, const struct agent_batch_keys *key
     kw_cleanup_free char *curve = NULL;
     kw_cleanup_free char *info_json = NULL;
     kw_cleanup_free char *digest = NULL;
+    struct kw_curve known = snapshot->curve;
     size_t unused_len = 0;
     char score[32], forgotten[32];
     int rc = kw_sample_encode(&snapshot->sample, &sample, &unused_len);
 
+    (void)snprintf(known.machine, sizeof(known.machine), "%s", info->cpu_model);
     if (rc == 0)
-        rc = kw_curve_encode(&snapshot->curve, &curve, &unused_len);
+        rc = kw_curve_encode(&known, &curve, &unused_len);
     if (rc == 0)
         rc = kw_node_info_encode(info, &info_json, &unused_len);
     if (rc == 0)

@@ -130,6 +130,8 @@ struct kw_curve kwt_curve(uint64_t *state)
                             (uint32_t)(kwt_random(state) % (UINT32_MAX / (KW_CURVE_KNOTS + 1)));
         curve.knots[i].confidence_permille = (uint32_t)(kwt_random(state) % 1001);
     }
+    if (kwt_random(state) % 2 == 0)
+        text(state, curve.machine, sizeof(curve.machine) - 1);
     curve.platform.present = kwt_random(state) % 2 == 0;
     for (uint32_t i = 0; curve.platform.present && i < curve.n; i++) {
         curve.platform.mw[i] = curve.knots[i].mw + 100 * i;

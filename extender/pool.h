@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "extender/snapshot.h"
+
+/*
+ * Nodes that are machines of one model learn one truth, each with a meter that is some percent off
+ * and from loads of its own. Priced by their own curves, one of two equal nodes always looks the
+ * cheaper, and the other stays empty or is filled beyond its knee for a difference that is none. So
+ * they share a curve, which is surer than each of theirs, and a new one need not learn at all.
+ */
+
+/** A node whose own curve is this much off the others', on the mean where it is sure, is another
+ * machine after all (memory, cards, a broken meter) and keeps it. Bounds what a hostile node can do
+ * to those that it claims to be like. */
+#define EXT_POOL_APART 0.2
+
+/** Takes what an agent knows of its node: capacity, watts, class and the hull of that curve alone.
+ * @param node pricing is set. @param curve one that kw_curve_check accepts. */
+void ext_pool_take(struct ext_node *node, const struct kw_curve *curve);
+
+/**
+ * Gives nodes of one machine the hull of one curve: at each knot the median of those that are at
+ * least half as sure of it as the surest. Pure: any order of nodes gives the same hulls, and those
+ * of one class and pricing are equal to the bit.
+ * @param nodes has_curve where ext_pool_take took one.
+ * @return 0 or -ENOMEM, which leaves them as they were.
+ */
+int ext_pool_settle(struct ext_node *nodes, size_t n);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who shares a curve with whom, and what comes of it. Curves here have knots at 0, 50 and 100 %. */
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "extender/pool.h"
+#include "tests/support/cmocka.h"
+#include "tests/unit/extender/nodes.h"
+
+#define MAX 5
+
+struct known {
+    const char *machine;
+    uint32_t mw[3], confidence[3];
+    bool shares;
+};
+
+static struct ext_node node_of(const struct known *known)
+{
+    struct kw_curve curve = {.capacity_mcpu = 8000, .n = 3};
+    struct ext_node node = {.has_curve = true};
+
+    (void)snprintf(curve.machine, sizeof(curve.machine), "%s", known->machine);
+    for (uint32_t k = 0; k < 3; k++)
+        curve.knots[k] = (struct kw_curve_knot){500 * k, known->mw[k], known->confidence[k]};
+    assert_null(kw_curve_check(&curve));
+    ext_pool_take(&node, &curve);
+    return node;
+}
+
+static bool same_hull(const struct ext_hull *a, const struct ext_hull *b)
+{
+    return a->n == b->n && memcmp(a->end_mcpu, b->end_mcpu, a->n * sizeof(*a->end_mcpu)) == 0 &&
+           memcmp(a->mw_per_mcpu, b->mw_per_mcpu, a->n * sizeof(*a->mw_per_mcpu)) == 0;
+}
+
+struct pool_case {
+    const char *name;
+    struct known nodes[MAX]; /* up to one without a machine's name of NULL */
+    uint32_t want_mw[3];     /* what those that share have */
+};
+
+#define SURE             \
+    {                    \
+        1000, 1000, 1000 \
+    }
+#define UNSURE  \
+    {           \
+        0, 0, 0 \
+    }
+
+static const struct pool_case cases[] = {
+    {"alone", {{"a", {10, 20, 30}, SURE, false}}, {0}},
+    {"twins",
+     {{"a", {100, 200, 300}, SURE, true}, {"a", {110, 210, 330}, SURE, true}},
+     {105, 205, 315}},
+    {"another model",
+     {{"a", {100, 200, 300}, SURE, false}, {"b", {110, 210, 330}, SURE, false}},
+     {0}},
+    {"no model named",
+     {{"", {100, 200, 300}, SURE, false}, {"", {100, 200, 300}, SURE, false}},
+     {0}},
+    {"who has seen a load knows it",
+     {{"a", {100, 200, 900}, {1000, 500, 0}, true}, {"a", {110, 202, 300}, {200, 600, 900}, true}},
+     {100, 201, 300}},
+    {"a new one has seen nothing",
+     {{"a", {100, 200, 300}, SURE, true}, {"a", {500, 500, 500}, UNSURE, true}},
+     {100, 200, 300}},
+    {"nobody has seen anything",
+     {{"a", {100, 200, 300}, UNSURE, true}, {"a", {110, 210, 310}, UNSURE, true}},
+     {105, 205, 305}},
+    {"one is another machine",
+     {{"a", {100, 200, 300}, SURE, true},
+      {"a", {300, 500, 700}, SURE, false},
+      {"a", {104, 204, 304}, SURE, true}},
+     {102, 202, 302}},
+    {"two that do not agree",
+     {{"a", {100, 200, 300}, SURE, false}, {"a", {300, 500, 700}, SURE, false}},
+     {0}},
+    {"never falls",
+     {{"a", {100, 290, 300}, {1000, 1000, 0}, true}, {"a", {100, 280, 280}, {0, 0, 1000}, true}},
+     {100, 290, 290}},
+};
+
+static void check_case(const struct pool_case *one, bool backwards)
+{
+    struct ext_node nodes[MAX], alone[MAX];
+    size_t n = 0;
+
+    while (n < MAX && one->nodes[n].machine != NULL)
+        n++;
+    for (size_t i = 0; i < n; i++)
+        nodes[i] = alone[i] = node_of(&one->nodes[backwards ? n - 1 - i : i]);
+    assert_int_equal(ext_pool_settle(nodes, n), 0);
+    struct known want = {.machine = "want"};
+    memcpy(want.mw, one->want_mw, sizeof(want.mw));
+    struct ext_node shared = node_of(&want);
+    for (size_t i = 0; i < n; i++) {
+        bool shares = one->nodes[backwards ? n - 1 - i : i].shares;
+        const struct ext_hull *hull = shares ? &shared.hull : &alone[i].hull;
+        if (nodes[i].pooled != shares || !same_hull(&nodes[i].hull, hull))
+            print_error("%s: node %zu\n", one->name, i);
+        assert_int_equal(nodes[i].pooled, shares);
+        assert_true(same_hull(&nodes[i].hull, hull));
+    }
+}
+
+static void test_cases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        check_case(&cases[i], false);
+        check_case(&cases[i], true);
+    }
+}
+
+/* What is shared is settled anew: the twin is gone, its curve is another, it has none. */
+static void test_no_longer_shared(void **state)
+{
+    (void)state;
+    const struct known a = {"a", {100, 200, 300}, SURE, true};
+    const struct known twin = {"a", {110, 210, 330}, SURE, true};
+    const struct known other = {"a", {300, 500, 700}, SURE, true};
+    struct ext_node alone = node_of(&a);
+    struct ext_node nodes[2] = {node_of(&a), node_of(&twin)};
+
+    assert_int_equal(ext_pool_settle(nodes, 2), 0);
+    assert_false(same_hull(&nodes[0].hull, &alone.hull));
+    assert_int_equal(ext_pool_settle(nodes, 1), 0);
+    assert_true(same_hull(&nodes[0].hull, &alone.hull));
+    assert_int_equal(ext_pool_settle(nodes, 2), 0);
+    assert_true(nodes[0].pooled);
+    nodes[1] = node_of(&other);
+    assert_int_equal(ext_pool_settle(nodes, 2), 0);
+    assert_true(same_hull(&nodes[0].hull, &alone.hull));
+    nodes[1] = node_of(&twin);
+    nodes[1].has_curve = false;
+    assert_int_equal(ext_pool_settle(nodes, 2), 0);
+    assert_false(nodes[0].pooled);
+}
+
+/* One curve, but each is priced by what it is. */
+static void test_pricing_stays_its_own(void **state)
+{
+    (void)state;
+    const struct known a = {"a", {100, 200, 300}, SURE, true};
+    struct ext_node nodes[3] = {node_of(&a), node_of(&a), node_of(&a)};
+
+    nodes[1].pricing.work_per_mcpu = 2;
+    assert_int_equal(ext_pool_settle(nodes, 3), 0);
+    assert_true(nodes[1].hull.mw_per_mcpu[0] == nodes[0].hull.mw_per_mcpu[0] / 2);
+    assert_true(same_hull(&nodes[0].hull, &nodes[2].hull));
+}
+
+/* Any nodes, in any order: the same hulls, and equal ones within what is shared. */
+static void test_any_nodes(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    uint64_t seed = 3;
+
+    for (unsigned round = 0; round < 300; round++) {
+        static struct ext_node nodes[N], turned[N];
+        size_t n = 1 + kwt_next(&seed) % N;
+        struct kw_curve curve = kwt_random_curve(&seed);
+        for (size_t i = 0; i < n; i++) {
+            if (kwt_next(&seed) % 8 == 0)
+                curve = kwt_random_curve(&seed);
+            (void)snprintf(curve.machine, sizeof(curve.machine), "%u",
+                           (unsigned)(kwt_next(&seed) % 2));
+            nodes[i] = (struct ext_node){.has_curve = true};
+            ext_pool_take(&nodes[i], &curve);
+        }
+        size_t by = kwt_next(&seed) % n;
+        for (size_t i = 0; i < n; i++)
+            turned[i] = nodes[(i + by) % n];
+        assert_int_equal(ext_pool_settle(nodes, n), 0);
+        assert_int_equal(ext_pool_settle(turned, n), 0);
+        for (size_t i = 0; i < n; i++)
+            assert_true(same_hull(&turned[i].hull, &nodes[(i + by) % n].hull));
+        for (size_t i = 1; i < n; i++) {
+            if (nodes[i].pooled && nodes[0].pooled && nodes[i].machine == nodes[0].machine)
+                assert_true(same_hull(&nodes[i].hull, &nodes[0].hull));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_no_longer_shared),
+        cmocka_unit_test(test_pricing_stays_its_own),
+        cmocka_unit_test(test_any_nodes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
