@@ -34,7 +34,7 @@ _Static_assert(KW_REQUESTS_CLASSES == AGENT_REQUESTS_CLASSES, "both sides count 
 /* Cgroups that serve: more than a node has pods; entries are allocated when they are used. With the
  * overflow key 4096: of one more the kernel would make twice the buckets, and looks into each of
  * them whenever the map is read. */
-#define CGROUPS 4095
+#define CGROUPS   4095
 
 struct agent_requests {
     struct requests_bpf *skel;
