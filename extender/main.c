@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +8,6 @@
 #include "common/version.h"
 #include "extender/simulate.h"
 #include "extender/state.h"
-
-/**
- * Arrays of a snapshot are mapped by themselves, and unmapped when it is replaced. Left alone, the
- * allocator raises this to their size the first time one is freed and keeps them from then on, in
- * pieces: of 15000 nodes that publish all the time, 31 MiB were resident in place of 18.
- */
-#define MAPPED_BYTES (128 * 1024)
 
 /** Exit codes: 0 asked to stop, 1 could not go on, 2 wrong usage. */
 int main(int argc, char **argv, char **envp)
@@ -34,7 +26,6 @@ int main(int argc, char **argv, char **envp)
         (void)fprintf(stderr, "kwatt-extender: %s\n", err.text);
         return 2;
     }
-    (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     kw_cleanup(kw_log_free) struct kw_log *log =
         kw_log_new("kwatt-extender", (enum kw_log_level)settings.log_level, NULL);
     kw_log_info(log, "starting", kw_str("version", kw_version_text()));

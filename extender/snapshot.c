@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/bytes.h"
 
@@ -164,6 +165,54 @@ static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nod
     }
 }
 
+/**
+ * Blocks from this size on are mapped by themselves, so that the kernel has them back when a
+ * snapshot is replaced, which is each second. The allocator would keep them, in pieces: it raises
+ * its own threshold to what was freed last. Smaller ones are its own, where sanitizers watch them.
+ */
+#define MAPPED_BYTES (128 * (size_t)1024)
+
+/** @return zeros, aligned to LINE_PAIR; NULL on ENOMEM. */
+static void *new_block(size_t bytes)
+{
+    if (bytes < MAPPED_BYTES) {
+        void *block = aligned_alloc(LINE_PAIR, bytes);
+        return block == NULL ? NULL : memset(block, 0, bytes);
+    }
+    void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return block == MAP_FAILED ? NULL : block;
+}
+
+static void free_block(void *block, size_t bytes)
+{
+    if (bytes < MAPPED_BYTES)
+        free(block);
+    else if (block != NULL)
+        (void)munmap(block, bytes);
+}
+
+/** @param n nodes, with names of so many bytes. @return 0 or -ENOMEM. */
+static int make_room(struct ext_snapshot *snapshot, size_t n, size_t slots, size_t name_bytes)
+{
+    size_t live = (n + 1) * sizeof(*snapshot->live);
+    size_t nodes = (n + 1) * sizeof(*snapshot->nodes);
+    size_t table = slots * sizeof(*snapshot->slots);
+    size_t bytes = live + nodes + table + name_bytes;
+    char *block;
+
+    bytes = (bytes + LINE_PAIR - 1) / LINE_PAIR * LINE_PAIR;
+    block = new_block(bytes);
+    if (block == NULL)
+        return -ENOMEM;
+    snapshot->block = block;
+    snapshot->block_bytes = bytes;
+    snapshot->live = (void *)block;
+    snapshot->nodes = (void *)(block + live);
+    snapshot->slots = (void *)(block + live + nodes);
+    snapshot->names = block + live + nodes + table;
+    return 0;
+}
+
 /** Keys from a seed, each as random as it is. */
 static void make_keys(uint64_t keys[8], uint64_t seed)
 {
@@ -188,12 +237,7 @@ struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, ui
     snapshot->stale_after_ns = stale_after_ns;
     make_keys(snapshot->keys, seed);
     snapshot->mask = slots - 1;
-    snapshot->nodes = calloc(n + 1, sizeof(*snapshot->nodes));
-    snapshot->live = aligned_alloc(LINE_PAIR, (n + 1) * sizeof(*snapshot->live));
-    snapshot->slots = calloc(slots, sizeof(*snapshot->slots));
-    snapshot->names = malloc(bytes);
-    if (snapshot->nodes == NULL || snapshot->live == NULL || snapshot->slots == NULL ||
-        snapshot->names == NULL) {
+    if (make_room(snapshot, n, slots, bytes) < 0) {
         ext_snapshot_free(&snapshot);
         return NULL;
     }
@@ -210,10 +254,7 @@ void ext_snapshot_free(struct ext_snapshot **snapshot)
 {
     if (*snapshot == NULL)
         return;
-    free((*snapshot)->nodes);
-    free((*snapshot)->live);
-    free((*snapshot)->slots);
-    free((*snapshot)->names);
+    free_block((*snapshot)->block, (*snapshot)->block_bytes);
     free((*snapshot)->moved);
     ext_caps_free(&(*snapshot)->caps);
     ext_zones_free(&(*snapshot)->zones);

@@ -91,6 +91,8 @@ struct ext_snapshot {
     size_t mask;                   /**< slots - 1, a power of two less one */
     struct ext_slot *slots;        /**< open addressing */
     char *names;
+    void *block; /**< all four arrays */
+    size_t block_bytes;
     struct ext_place *moved; /**< EXT_MOVES_MAX of them, in the order they were made; NULL: none */
     size_t n_moved;          /**< the writer's alone */
     struct ext_caps *caps;   /**< NULL: there are none */
