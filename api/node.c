@@ -131,6 +131,19 @@ static void take_headroom(const json_t *metadata, struct kw_node *node)
         kw_time_from_json(json_object_get(annotations, KW_ANNOTATION_HEADROOM_TIME));
 }
 
+/** The same of its tier. */
+static int8_t tier_of(const json_t *metadata)
+{
+    const json_t *value = json_object_get(json_object_get(metadata, "labels"), KW_LABEL_POWER_TIER);
+    const char *text = json_string_value(value);
+
+    if (value == NULL || json_is_null(value))
+        return KW_TIER_NONE;
+    if (text == NULL || json_string_length(value) != 1 || text[0] < '0' || text[0] > '9')
+        return KW_TIER_OTHER;
+    return (int8_t)(text[0] - '0');
+}
+
 int kw_node_decode(const char *json, size_t len, struct kw_node *ret, const char **ret_why)
 {
     struct kw_reader reader = {0};
@@ -150,6 +163,7 @@ int kw_node_decode(const char *json, size_t len, struct kw_node *ret, const char
         }
         take_topology_zone(metadata, &node);
         take_headroom(metadata, &node);
+        node.tier = tier_of(metadata);
         *ret = node;
     }
     json_decref(root);

@@ -40,6 +40,20 @@ extern const char *const kw_node_key_wants[KW_NODE_KEY__MAX];
 #define KW_ANNOTATION_HEADROOM_WATTS "kwatt.io/headroom-watts"
 #define KW_ANNOTATION_HEADROOM_TIME  "kwatt.io/headroom-time"
 
+/** Written by the extender, too: how dear a pod is on the node, "0" (few watts) to "9". */
+#define KW_LABEL_POWER_TIER "kwatt.io/power-tier"
+#define KW_POWER_TIERS      10
+/** Of kw_node.tier: the node has no such label, or one that says something else. */
+#define KW_TIER_NONE        (-1)
+#define KW_TIER_OTHER       (-2)
+
+/** What a scheduler that goes by tiers adds for a node's, of 0..99; one without a tier is in the
+ * middle. `kwatt scheduler-config --tiers` prints terms that come to the same sums. */
+static inline int kw_tier_weight(int tier)
+{
+    return tier < 0 || tier >= KW_POWER_TIERS ? 50 : 11 * (KW_POWER_TIERS - 1 - tier);
+}
+
 /** A bad value is its default, and its bit in `bad` is set. */
 struct kw_node {
     char name[KW_NODE_NAME_MAX + 1];
@@ -52,6 +66,7 @@ struct kw_node {
     bool has_headroom;        /**< an extender has written headroom-watts */
     uint64_t headroom_w;      /**< what it wrote */
     int64_t headroom_unix_ms; /**< when, as it wrote; 0: unknown */
+    int8_t tier;              /**< 0..9 as its label says; KW_TIER_NONE; KW_TIER_OTHER */
     uint32_t bad;             /**< bits by enum kw_node_key */
 };
 

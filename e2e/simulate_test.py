@@ -23,7 +23,7 @@ def simulate(*arguments: object) -> dict:
 def policies() -> None:
     all_of_them = simulate()
     rows = {row["policy"]: row for row in all_of_them["policies"]}
-    assert list(rows) == ["spread", "pack", "marginal", "peaks", "kwatt"], rows
+    assert list(rows) == ["spread", "pack", "marginal", "peaks", "kwatt", "tiers"], rows
     assert all_of_them == simulate("--policy", "all"), "not the same twice"
     assert rows["kwatt"]["energy_uj"] < 0.7 * rows["spread"]["energy_uj"], rows
     assert len({row["work_mcpu_s"] for row in rows.values()}) == 1, "policies did other work"
@@ -33,7 +33,7 @@ def policies() -> None:
     noisy = simulate("--noise", "0.05", "--interval", "60s", "--late", "30s", "--no-resource-scores", "--weight", "5", "--seed", "7")
     assert noisy["policies"][4]["energy_uj"] < 0.8 * rows["spread"]["energy_uj"], noisy
     table = kwatt("placement", "--fleet", FLEET, "--pods", PODS)
-    assert table.returncode == 0 and len(table.stdout.splitlines()) == 6 and table.stdout.startswith("POLICY"), table
+    assert table.returncode == 0 and len(table.stdout.splitlines()) == 7 and table.stdout.startswith("POLICY"), table
     print("ok policies")
 
 

@@ -462,3 +462,23 @@ void ext_capping_round(struct ext_capping *capping, const struct ext_snapshot *s
     for (size_t i = 0; i < n; i++)
         ext_kube_writer_headroom(capping->writer, &writes[i]);
 }
+
+size_t ext_capping_plan_tiers(struct ext_capping *capping, const struct ext_snapshot *snapshot,
+                              const int8_t *tiers, const struct ext_tier_policy *policy,
+                              size_t room, int64_t now_ns, struct ext_tier_order *ret,
+                              size_t *ret_due)
+{
+    struct ext_tier_plan plan = {.room = room};
+
+    (void)pthread_mutex_lock(&capping->lock);
+    ext_tiers_plan(&plan, capping->table, snapshot, tiers, policy, now_ns);
+    for (size_t i = 0; i < plan.n; i++) {
+        const struct ext_node_entry *entry =
+            ext_node_table_at(capping->table, plan.writes[i].index);
+        (void)snprintf(ret[i].node, sizeof(ret[i].node), "%s", entry->name);
+        ret[i].tier = plan.writes[i].tier;
+    }
+    (void)pthread_mutex_unlock(&capping->lock);
+    *ret_due = plan.due;
+    return plan.n;
+}

@@ -11,6 +11,7 @@
 #include "extender/snapshot.h"
 #include "extender/stats.h"
 #include "extender/tally.h"
+#include "extender/tiers.h"
 #include "extender/waiters.h"
 
 /*
@@ -76,3 +77,17 @@ void ext_capping_event(struct ext_capping *capping, enum kw_kube_event event, co
 /** Writes what is due. @param snapshot published last, or NULL. */
 void ext_capping_round(struct ext_capping *capping, const struct ext_snapshot *snapshot,
                        int64_t now_ns);
+
+/** The label of a node, to be written. */
+struct ext_tier_order {
+    char node[KW_NODE_NAME_MAX + 1];
+    int8_t tier; /**< KW_TIER_NONE: to be removed */
+};
+
+/** Which labels of nodes are to be written now, as ext_tiers_plan. @param room most of them.
+ * @param ret `room` elements. @param ret_due how many there were in all. @return how many to write.
+ */
+size_t ext_capping_plan_tiers(struct ext_capping *capping, const struct ext_snapshot *snapshot,
+                              const int8_t *tiers, const struct ext_tier_policy *policy,
+                              size_t room, int64_t now_ns, struct ext_tier_order *ret,
+                              size_t *ret_due);

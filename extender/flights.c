@@ -173,6 +173,8 @@ static void enter(struct ext_flights *flights, const struct ext_bound_pod *pod, 
         flights->conf.stats->flights_missed++;
     if (rc > 0)
         flights->any = true;
+    if (rc > 0 && flights->conf.typical != NULL)
+        ext_typical_note(flights->conf.typical, pod->mcpu);
     if (rc > 0 && flights->conf.decisions != NULL)
         tell_decision(flights, pod);
     if (rc > 0 && flights->last != NULL) {

@@ -12,6 +12,7 @@
 #include "extender/outlook.h"
 #include "extender/snapshot.h"
 #include "extender/stats.h"
+#include "extender/typical.h"
 
 /*
  * Keeps the pods that start in view, and with them what is in flight on each node. Two threads meet
@@ -27,6 +28,7 @@ struct ext_flights_conf {
     struct ext_capping *capping;     /**< builds the caps of what is published; NULL: none */
     struct kw_snapshot *out;         /**< of struct ext_snapshot; this publishes to it */
     struct ext_decisions *decisions; /**< that learn where their pods went; NULL: none */
+    struct ext_typical *typical;     /**< that learns of each pod placed; NULL: none */
     struct ext_stats *stats;
     struct kw_log *log;
 };

@@ -164,6 +164,7 @@ int ext_node_table_put(struct ext_node_table *table, const struct kw_node *node,
         entry->headroom_ns = now_ns;
     entry->has_headroom = node->has_headroom;
     entry->headroom_w = node->headroom_w;
+    ext_tier_seen(&entry->tier, node->tier, now_ns);
     entry->uid[0] = '\0';
     if (strlen(node->uid) < sizeof(entry->uid))
         memcpy(entry->uid, node->uid, strlen(node->uid) + 1);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "api/node.h"
+#include "extender/tier_mark.h"
 
 /*
  * The nodes as the API server tells of them, by name. Pure: the owner locks.
@@ -23,6 +24,7 @@ struct ext_node_entry {
     int64_t wrote_ns;       /**< when this replica wrote it last; 0: never */
     int64_t due_ns;         /**< when a change is to be written; 0: there is none */
     uint32_t bad, bad_said; /**< bits of values that are bad; that an Event was asked for */
+    struct ext_tier_mark tier;
     bool has_headroom;
     bool sleepable;
     bool falling_asleep;

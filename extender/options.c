@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/confine.h"
 #include "common/http_rows.h"
+#include "common/kube_lease_rows.h"
 #include "common/log_rows.h"
 #include "common/redis_rows.h"
 
@@ -217,14 +218,62 @@ static const struct kw_conf_option rows[] = {
              "fewest watts, and which labels of nodes are wrong; with --watch-nodes; wants create\n"
              "and patch of events",
      .group = "Kubernetes"},
-    {.flag = "kubeconfig",
-     .env = "KWATT_KUBECONFIG",
-     .key = "kubeconfig",
-     .type = KW_CONF_STRING,
-     .offset = AT(kubeconfig),
-     .metavar = "FILE",
-     .help = "how to reach the API server; default: the service account when running in a pod",
-     .group = "Kubernetes"},
+    {.flag = "power-tiers",
+     .env = "KWATT_EXTENDER_POWER_TIERS",
+     .key = "powerTiers.enabled",
+     .type = KW_CONF_BOOL,
+     .offset = AT(tiers.enabled),
+     .def = "false",
+     .help = "label each node by how dear the typical pod would be there (kwatt.io/power-tier, 0 "
+             "to 9), for\n"
+             "placement without a call per pod (kwatt scheduler-config --tiers); with "
+             "--watch-nodes; wants\n"
+             "patch of nodes. Several replicas want --leader-elect",
+     .group = "Tiers"},
+    {.flag = "power-tiers-every",
+     .env = "KWATT_EXTENDER_POWER_TIERS_EVERY",
+     .key = "powerTiers.every",
+     .type = KW_CONF_DURATION_NS,
+     .offset = AT(tiers.every_ns),
+     .def = "60s",
+     .min = KW_NS_PER_S,
+     .max = 3600 * KW_NS_PER_S,
+     .metavar = "TIME",
+     .help = "least time between two changes of a node's label; a step of one tier must last so "
+             "long, too",
+     .group = "Tiers"},
+    {.flag = "power-tiers-per-second",
+     .env = "KWATT_EXTENDER_POWER_TIERS_PER_SECOND",
+     .key = "powerTiers.perSecond",
+     .type = KW_CONF_U64,
+     .offset = AT(tiers.per_s),
+     .def = "10",
+     .min = 1,
+     .max = EXT_TIER_WRITES_MAX,
+     .metavar = "N",
+     .help = "most labels written in a second, those first that are wrong by most",
+     .group = "Tiers"},
+    {.flag = "power-tiers-mcpu",
+     .env = "KWATT_EXTENDER_POWER_TIERS_MCPU",
+     .key = "powerTiers.mcpu",
+     .type = KW_CONF_U64,
+     .offset = AT(tiers.mcpu),
+     .def = "0",
+     .max = 1000000,
+     .metavar = "MCPU",
+     .help = "CPU, in thousandths of a core, of the pod that tiers are made for; 0: the median of "
+             "those that\n"
+             "started last (with --watch-pods), and --default-cpu-mcpu before any was seen",
+     .group = "Tiers"},
+    KW_LEASE_ROWS(struct ext_settings, tiers.lease, "Tiers", "kwatt-extender"){
+        .flag = "kubeconfig",
+        .env = "KWATT_KUBECONFIG",
+        .key = "kubeconfig",
+        .type = KW_CONF_STRING,
+        .offset = AT(kubeconfig),
+        .metavar = "FILE",
+        .help = "how to reach the API server; default: the service account when running in a pod",
+        .group = "Kubernetes"},
     KW_CONFINE_ROW(struct ext_settings, seccomp, "Program")
         KW_LOG_ROW(struct ext_settings, log_level, "Logging")};
 

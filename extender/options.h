@@ -7,6 +7,7 @@
 #include "common/conf.h"
 #include "common/http_server.h"
 #include "common/redis.h"
+#include "extender/tiering.h"
 
 /** Settings of kwatt-extender; filled by kw_conf_load from the rows in options.c. */
 struct ext_settings {
@@ -32,6 +33,7 @@ struct ext_settings {
     bool watch_nodes;
     bool write_headroom;
     bool write_events;
+    struct ext_tiering_settings tiers;
     char *kubeconfig;
     bool seccomp;
     unsigned log_level; /**< enum kw_log_level */

@@ -25,7 +25,7 @@
 
 const char *const ext_sim_policy_names[EXT_SIM_POLICY__MAX] = {
     [EXT_SIM_SPREAD] = "spread", [EXT_SIM_PACK] = "pack",   [EXT_SIM_MARGINAL] = "marginal",
-    [EXT_SIM_PEAKS] = "peaks",   [EXT_SIM_KWATT] = "kwatt",
+    [EXT_SIM_PEAKS] = "peaks",   [EXT_SIM_KWATT] = "kwatt", [EXT_SIM_TIERS] = "tiers",
 };
 _Static_assert(sizeof(ext_sim_policy_names) / sizeof(*ext_sim_policy_names) == EXT_SIM_POLICY__MAX,
                "every policy has a name");
@@ -326,8 +326,8 @@ static int check(const struct ext_sim_input *input, const struct ext_sim_conf *c
 {
     if (input->n_nodes == 0 || input->n_nodes >= UINT32_MAX || input->n_pods >= UINT32_MAX / 4 ||
         conf->policy >= EXT_SIM_POLICY__MAX || !(conf->interval_s > 0) || !(conf->late_s >= 0) ||
-        !(conf->noise >= 0) || !(conf->from_s >= 0) || !(conf->to_s > conf->from_s) ||
-        conf->seed == 0)
+        !(conf->noise >= 0) || !(conf->tier_age_s >= 0) || !(conf->from_s >= 0) ||
+        !(conf->to_s > conf->from_s) || conf->seed == 0)
         return -EINVAL;
     for (size_t i = 0; i < input->n_nodes; i++) {
         if (kw_curve_check(&input->nodes[i].curve) != NULL || !(input->nodes[i].work_per_mcpu > 0))
@@ -353,6 +353,7 @@ static void clear(struct run *run)
     free(sim->replicas);
     free(sim->node_of);
     free(sim->peaks);
+    ext_sim_tiers_clear(sim);
     free(sim->found);
     free(sim->candidates);
     free(sim->places);
@@ -389,6 +390,8 @@ static int prepare(struct run *run)
     int rc = ext_sim_view_init(sim);
     if (rc == 0 && sim->conf.policy == EXT_SIM_PEAKS)
         rc = ext_sim_fit_peaks(sim);
+    if (rc == 0 && sim->conf.policy == EXT_SIM_TIERS)
+        rc = ext_sim_tiers_init(sim);
     return rc;
 }
 
@@ -417,7 +420,7 @@ int ext_sim_run(const struct ext_sim_input *input, const struct ext_sim_conf *co
 struct ext_sim_conf ext_sim_defaults(enum ext_sim_policy policy, double to_s)
 {
     return (struct ext_sim_conf){
-        .policy = policy, .weight = 3, .interval_s = 5, .to_s = to_s, .seed = 1};
+        .policy = policy, .weight = 3, .interval_s = 5, .tier_age_s = 60, .to_s = to_s, .seed = 1};
 }
 
 void ext_sim_input_free(struct ext_sim_input *input)

@@ -59,10 +59,11 @@ enum ext_sim_policy {
     EXT_SIM_MARGINAL, /**< the watts that the pod adds now, by the node's curve itself */
     EXT_SIM_PEAKS,    /**< the same by Peaks' exponential, from measured use alone */
     EXT_SIM_KWATT,
+    EXT_SIM_TIERS, /**< NodeAffinity by the tiers that kwatt labels nodes with */
     EXT_SIM_POLICY__MAX
 };
 
-/** "spread", "pack", "marginal", "peaks", "kwatt"; index is enum ext_sim_policy. */
+/** "spread", "pack", "marginal", "peaks", "kwatt", "tiers"; index is enum ext_sim_policy. */
 extern const char *const ext_sim_policy_names[EXT_SIM_POLICY__MAX];
 
 /** What the scheduler's own resource plugins say beside kwatt, marginal and Peaks. */
@@ -77,10 +78,13 @@ enum ext_sim_profile {
 struct ext_sim_conf {
     enum ext_sim_policy policy;
     enum ext_sim_profile profile;
-    unsigned weight;     /**< of the extender: its 0..10 count weight x 10 */
+    unsigned weight;     /**< of the extender: its 0..10 count weight x 10; of NodeAffinity's 0..100
+                            with EXT_SIM_TIERS */
     double interval_s;   /**< how often each node publishes the mean of that time */
     double late_s;       /**< how late that comes, unnoticed */
     double noise;        /**< standard deviation of samples and of the learnt curve, relative */
+    double tier_age_s;   /**< least time between two changes of a node's tier; 0: they are always
+                            as a request would be answered */
     double from_s, to_s; /**< what is counted */
     uint64_t seed;
 };
@@ -105,5 +109,6 @@ struct ext_sim_result {
 int ext_sim_run(const struct ext_sim_input *input, const struct ext_sim_conf *conf,
                 struct ext_sim_result *ret, uint32_t *ret_nodes);
 
-/** Settings of an ordinary cluster: samples each 5 s, weight 3, no noise. @param to_s end. */
+/** Settings of an ordinary cluster: samples each 5 s, weight 3, no noise, tiers that
+ * stay for a minute. @param to_s end. */
 struct ext_sim_conf ext_sim_defaults(enum ext_sim_policy policy, double to_s);

@@ -6,6 +6,8 @@
 #include "extender/sim.h"
 #include "extender/sim_plugins.h"
 #include "extender/snapshot.h"
+#include "extender/tiers.h"
+#include "extender/typical.h"
 
 /* What the files of the simulator share. */
 
@@ -46,6 +48,15 @@ struct ext_sim_peaks {
     double k1, k2;
 };
 
+/** Labels of the nodes. */
+struct ext_sim_tiers {
+    struct ext_tier_mark *marks; /**< of each node; NULL: not asked for */
+    int8_t *wanted;
+    struct ext_typical typical;
+    bool looked;
+    double looked_s; /**< when they were looked at last */
+};
+
 struct ext_sim {
     const struct ext_sim_input *input;
     struct ext_sim_conf conf;
@@ -55,6 +66,7 @@ struct ext_sim {
     uint16_t *replicas; /**< of each workload on each node: [workload * n_nodes + node] */
     uint32_t *node_of;  /**< of each pod */
     struct ext_sim_view view;
+    struct ext_sim_tiers tiers;
     struct ext_sim_peaks *peaks; /**< of each node; NULL: not asked for */
     uint32_t start;              /**< where the scheduler begins to look for nodes that fit */
     /* scratch of a choice, n_nodes each */
@@ -98,3 +110,13 @@ int ext_sim_choose(struct ext_sim *sim, uint32_t pod, uint32_t *ret_node);
 
 /** Fits Peaks' exponential to each node's curve. @return 0 or -ENOMEM. */
 int ext_sim_fit_peaks(struct ext_sim *sim);
+
+/** @return 0 or -ENOMEM. */
+int ext_sim_tiers_init(struct ext_sim *sim);
+void ext_sim_tiers_clear(struct ext_sim *sim);
+
+/** Writes the labels that are due, by what the extender knows. @return 0 or -ENOMEM. */
+int ext_sim_tiers_renew(struct ext_sim *sim);
+
+/** Adds what NodeAffinity makes of the labels to the points of the n nodes found. */
+void ext_sim_tiers_score(struct ext_sim *sim, size_t n);

@@ -136,9 +136,11 @@ static void ask_rival(struct ext_sim *sim, const struct ext_sim_pod *pod, size_t
 int ext_sim_choose(struct ext_sim *sim, uint32_t pod, uint32_t *ret_node)
 {
     const struct ext_sim_pod *wanted = &sim->input->pods[pod];
-    int rc = ext_sim_view_renew(sim);
-    size_t n = rc < 0 ? 0 : find_nodes(sim, wanted);
     enum ext_sim_policy policy = sim->conf.policy;
+    int rc = ext_sim_view_renew(sim);
+    if (rc == 0 && policy == EXT_SIM_TIERS)
+        rc = ext_sim_tiers_renew(sim);
+    size_t n = rc < 0 ? 0 : find_nodes(sim, wanted);
     uint64_t ties = 0;
 
     *ret_node = n > 0 ? sim->found[0] : EXT_SIM_NOWHERE;
@@ -147,12 +149,14 @@ int ext_sim_choose(struct ext_sim *sim, uint32_t pod, uint32_t *ret_node)
     ask_plugins(sim, wanted, n);
     if (policy == EXT_SIM_KWATT)
         ask_kwatt(sim, wanted, n);
+    else if (policy == EXT_SIM_TIERS)
+        ext_sim_tiers_score(sim, n);
     else if (policy == EXT_SIM_MARGINAL || policy == EXT_SIM_PEAKS)
         ask_rival(sim, wanted, n);
     int64_t best = INT64_MIN;
     for (size_t i = 0; i < n; i++) {
         int64_t points = sim->points[i];
-        if (policy != EXT_SIM_SPREAD && policy != EXT_SIM_PACK)
+        if (policy != EXT_SIM_SPREAD && policy != EXT_SIM_PACK && policy != EXT_SIM_TIERS)
             points += (int64_t)sim->levels[i] * LEVEL_POINTS * sim->conf.weight;
         ties = points > best ? 1 : ties + (points == best);
         if (points > best || (points == best && ext_sim_next(&sim->random) % ties == 0))

@@ -172,6 +172,8 @@ int ext_sim_view_bound(struct ext_sim *sim, uint32_t pod, uint32_t node)
 
     (void)snprintf(bound.uid, sizeof(bound.uid), "%u", pod);
     (void)snprintf(bound.node, sizeof(bound.node), "%s", sim->input->nodes[node].name);
+    if (sim->conf.policy == EXT_SIM_TIERS)
+        ext_typical_note(&sim->tiers.typical, bound.mcpu > 0 ? bound.mcpu : 100);
     int rc = ext_ledger_bound(sim->view.ledger, &bound, ns_of(sim->now_s));
     if (rc == 1 && sim->view.snapshot != NULL)
         (void)ext_snapshot_add_in_flight(sim->view.snapshot, bound.node, (double)bound.mcpu);

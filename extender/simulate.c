@@ -15,7 +15,7 @@
 struct settings {
     char *fleet, *pods;
     unsigned policy, output;
-    uint64_t weight, interval_ns, late_ns, seed;
+    uint64_t weight, interval_ns, late_ns, tier_age_ns, seed;
     double noise;
     bool resource_scores;
 };
@@ -23,7 +23,8 @@ struct settings {
 #define AT(field) offsetof(struct settings, field)
 
 /** The last is all of them. */
-static const char *const policies[] = {"spread", "pack", "marginal", "peaks", "kwatt", "all", NULL};
+static const char *const policies[] = {"spread", "pack",  "marginal", "peaks",
+                                       "kwatt",  "tiers", "all",      NULL};
 #define ALL EXT_SIM_POLICY__MAX
 
 static const char *const outputs[] = {"table", "json", NULL};
@@ -54,7 +55,8 @@ static const struct kw_conf_option rows[] = {
      .choices = policies,
      .metavar = "NAME",
      .group = "Placement",
-     .help = "spread (the default plugins), pack (MostAllocated), marginal, peaks, kwatt, all"},
+     .help = "spread (the default plugins), pack (MostAllocated), marginal, peaks, kwatt,\n"
+             "tiers (NodeAffinity by labels that kwatt writes), all"},
     {.flag = "weight",
      .type = KW_CONF_U64,
      .offset = AT(weight),
@@ -63,13 +65,21 @@ static const struct kw_conf_option rows[] = {
      .max = 100,
      .metavar = "NUMBER",
      .group = "Placement",
-     .help = "of kwatt, marginal and peaks beside the scheduler's plugins"},
+     .help = "of kwatt, tiers, marginal and peaks beside the scheduler's plugins"},
     {.flag = "resource-scores",
      .type = KW_CONF_BOOL,
      .offset = AT(resource_scores),
      .def = "true",
      .group = "Placement",
      .help = "beside these, NodeResourcesFit and BalancedAllocation score, too"},
+    {.flag = "tier-age",
+     .type = KW_CONF_DURATION_NS,
+     .offset = AT(tier_age_ns),
+     .def = "60s",
+     .max = 3600 * KW_NS_PER_S,
+     .metavar = "TIME",
+     .group = "Placement",
+     .help = "of tiers: least time between two changes of a node's label"},
     {.flag = "interval",
      .type = KW_CONF_DURATION_NS,
      .offset = AT(interval_ns),
@@ -216,6 +226,7 @@ static int simulate(const struct settings *settings, FILE *out, struct kw_err *e
         conf.weight = (unsigned)settings->weight;
         conf.interval_s = (double)settings->interval_ns / (double)KW_NS_PER_S;
         conf.late_s = (double)settings->late_ns / (double)KW_NS_PER_S;
+        conf.tier_age_s = (double)settings->tier_age_ns / (double)KW_NS_PER_S;
         conf.noise = settings->noise;
         conf.seed = settings->seed;
         rc = ext_sim_run(&input, &conf, &result, NULL);

@@ -22,6 +22,7 @@
 #include "extender/refresh.h"
 #include "extender/reload.h"
 #include "extender/service.h"
+#include "extender/tiering.h"
 
 /** Head of a request: the scheduler's has 200 bytes, proxies and service meshes add a few hundred.
  */
@@ -36,6 +37,8 @@ struct ext_state {
     struct ext_service service;
     struct ext_capping *capping;
     struct ext_flights *flights;
+    struct ext_typical typical;
+    struct ext_tiering *tiering; /**< NULL: nodes are not labelled */
     struct kw_http_server *server;
     struct {
         pthread_t thread;
@@ -338,6 +341,7 @@ static int start_flights(struct ext_state *state, struct kw_err *err)
                                           .capping = state->capping,
                                           .decisions = state->service.decisions,
                                           .out = state->service.snapshot,
+                                          .typical = &state->typical,
                                           .stats = &state->service.stats,
                                           .log = state->log};
     const struct kw_kube_conf kube = {.kubeconfig = settings->kubeconfig};
@@ -348,6 +352,27 @@ static int start_flights(struct ext_state *state, struct kw_err *err)
     return settings->watch_pods ? ext_flights_watch(state->flights, &kube, err) : 0;
 }
 
+static int start_tiering(struct ext_state *state, struct kw_err *err)
+{
+    const struct ext_settings *settings = state->settings;
+    const struct ext_tiering_conf conf = {.settings = settings->tiers,
+                                          .kube = {.kubeconfig = settings->kubeconfig},
+                                          .snapshot = state->service.snapshot,
+                                          .capping = state->capping,
+                                          .typical = &state->typical,
+                                          .default_mcpu = settings->default_cpu_mcpu,
+                                          .stats = &state->service.stats,
+                                          .log = state->log};
+
+    if (!settings->tiers.enabled)
+        return settings->tiers.lease.enabled
+                   ? kw_err_set(err, -EINVAL, "--leader-elect is of use with --power-tiers alone")
+                   : 0;
+    if (!settings->watch_nodes)
+        return kw_err_set(err, -EINVAL, "--power-tiers wants --watch-nodes");
+    return ext_tiering_new(&conf, &state->tiering, err);
+}
+
 static int start(struct ext_state *state, struct kw_err *err)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, 0};
@@ -356,8 +381,8 @@ static int start(struct ext_state *state, struct kw_err *err)
     unsigned threads = (unsigned)settings->threads;
 
     int rc = ext_service_init(&state->service, threads, &policy);
-    if (rc == 0)
-        rc = kw_snapshot_new(threads, free_snapshot, &state->service.snapshot);
+    if (rc == 0) /* tiers are made of it, too */
+        rc = kw_snapshot_new(threads + 1, free_snapshot, &state->service.snapshot);
     if (rc == 0) /* the watch of pods reads them, too */
         rc = kw_snapshot_new(threads + 1, free_profiles, &state->service.profiles);
     if (rc == 0)
@@ -371,6 +396,8 @@ static int start(struct ext_state *state, struct kw_err *err)
         rc = start_flights(state, err);
     if (rc == 0)
         rc = start_reader(state, err);
+    if (rc == 0)
+        rc = start_tiering(state, err);
     return rc < 0 ? rc : start_server(state, err);
 }
 
@@ -405,6 +432,7 @@ void ext_state_free(struct ext_state **state)
     if (s == NULL)
         return;
     kw_http_server_free(&s->server);
+    ext_tiering_free(&s->tiering);
     if (s->reader.started) {
         ext_refresh_cancel(s->reader.refresh);
         kw_loop_stop(s->reader.loop, 0);

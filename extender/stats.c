@@ -208,6 +208,25 @@ static void page_zones(struct kw_metrics_page *page, const struct ext_stats *sta
                    stats->zone_nodes_unlabelled);
 }
 
+static void page_tiers(struct kw_metrics_page *page, const struct ext_stats *stats)
+{
+    kw_metrics_family(page, "kwatt_extender_tiers_leader", KW_METRIC_GAUGE,
+                      "1 while this replica writes the tiers of nodes to their labels.");
+    kw_metrics_u64(page, NULL, stats->tiers_leader ? 1 : 0);
+    kw_metrics_family(page, "kwatt_extender_tier_writes_total", KW_METRIC_COUNTER,
+                      "Tiers of nodes that were sent to the API server.");
+    kw_metrics_u64(page, NULL, stats->tier_writes);
+    kw_metrics_family(page, "kwatt_extender_tier_write_failures_total", KW_METRIC_COUNTER,
+                      "Of these, the ones that failed.");
+    kw_metrics_u64(page, NULL, stats->tier_write_failures);
+    kw_metrics_family(page, "kwatt_extender_tiers_due", KW_METRIC_GAUGE,
+                      "Nodes whose tier was to be written when they were last looked at.");
+    kw_metrics_u64(page, NULL, stats->tiers_due);
+    kw_metrics_family(page, "kwatt_extender_tiers_pod_cores", KW_METRIC_GAUGE,
+                      "CPU of the typical pod that tiers are made for; 0 without tiers.");
+    kw_metrics_double(page, NULL, (double)stats->tiers_mcpu / 1000);
+}
+
 static void page_dry_run(struct kw_metrics_page *page, const struct ext_stats *stats)
 {
     kw_metrics_family(page, "kwatt_extender_dry_run_pods_total", KW_METRIC_COUNTER,
@@ -235,6 +254,7 @@ int ext_stats_page(const struct ext_stats *stats, const struct ext_census *censu
     page_nodes(&page, stats, census, now_ns);
     page_caps(&page, stats);
     page_zones(&page, stats);
+    page_tiers(&page, stats);
     page_dry_run(&page, stats);
     return kw_metrics_end(&page);
 }

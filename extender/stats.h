@@ -67,7 +67,11 @@ struct ext_stats {
     _Atomic uint64_t dry_compared;   /**< pods of a dry run whose binding was seen */
     _Atomic int64_t dry_saved_mw;    /**< what kwatt's best nodes would have saved with them */
     _Atomic uint64_t events_dropped; /**< Events for which there was no room */
-    _Atomic int64_t refreshed_ns;    /**< CLOCK_MONOTONIC of the last good refresh; 0: none yet */
+    _Atomic uint64_t tier_writes, tier_write_failures; /**< labels */
+    _Atomic bool tiers_leader;                         /**< this replica writes them */
+    _Atomic uint64_t tiers_due;                        /**< that are to be written */
+    _Atomic uint64_t tiers_mcpu;  /**< of the pod that they are made for; 0: no tiers */
+    _Atomic int64_t refreshed_ns; /**< CLOCK_MONOTONIC of the last good refresh; 0: none yet */
 };
 
 /** Makes the histograms. @return 0 or -ENOMEM. */

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The eleven levels of a score become ten tiers, in which the two dearest share the last. They are
+ * relative, as scores are: the cheapest nodes of the cluster have tier 0 however dear they are.
+ * Unlike a score, a tier outlives the state that it was made from, by a minute and more where a
+ * cluster is large; what that costs, the simulator says (docs/placement.md).
+ */
+#include "extender/tiers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "extender/score.h"
+
+#define LEVEL_MAX 10
+
+/** Takes away what caps do. */
+static int level_under_caps(const struct ext_caps *caps, size_t index, double mcpu, int level)
+{
+    const struct ext_cap_need need = {.mcpu = mcpu};
+
+    if (ext_caps_check(caps, index, &need) != EXT_CAP_PASSES)
+        return 0;
+    return level - (int)ext_caps_penalty(caps, index, &need);
+}
+
+static int8_t tier_of(int level)
+{
+    int tier = LEVEL_MAX - level;
+
+    return (int8_t)(tier < KW_POWER_TIERS ? tier : KW_POWER_TIERS - 1);
+}
+
+int ext_tiers_rank(const struct ext_snapshot *snapshot, double mcpu, int64_t now_ns,
+                   int8_t *ret_tiers)
+{
+    size_t n = snapshot->n;
+    const struct ext_score_pod pod = {.mcpu = mcpu};
+    kw_cleanup_free const struct ext_place **places = calloc(n + 1, sizeof(void *));
+    kw_cleanup_free struct ext_score_scratch *scratch = calloc(n + 1, sizeof(*scratch));
+    kw_cleanup_free uint8_t *levels = malloc(n + 1);
+    struct ext_score score;
+
+    if (places == NULL || scratch == NULL || levels == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const struct ext_live *live = &snapshot->live[i];
+        places[i] = now_ns > live->good_until_ns ? NULL : ext_place_now(snapshot, live);
+    }
+    ext_score_begin(&score, &pod, scratch);
+    ext_score_take(&score, places, n);
+    (void)ext_score_end(&score, levels);
+    for (size_t i = 0; i < n; i++) {
+        int level = levels[i];
+        if (snapshot->caps != NULL)
+            level = level_under_caps(snapshot->caps, i, mcpu, level);
+        ret_tiers[i] = places[i] == NULL ? KW_TIER_NONE : tier_of(level);
+    }
+    return 0;
+}
+
+static bool is_less_urgent(const struct ext_tier_write *a, const struct ext_tier_write *b)
+{
+    if (a->urgency != b->urgency)
+        return a->urgency < b->urgency;
+    return a->mark->changed_ns > b->mark->changed_ns;
+}
+
+/** Lets the top of the heap sink to where it belongs. */
+static void sink(struct ext_tier_plan *plan)
+{
+    struct ext_tier_write top = plan->writes[0];
+    size_t at = 0;
+
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child + 1 < plan->n && is_less_urgent(&plan->writes[child + 1], &plan->writes[child]))
+            child++;
+        if (child >= plan->n || !is_less_urgent(&plan->writes[child], &top))
+            break;
+        plan->writes[at] = plan->writes[child];
+        at = child;
+    }
+    plan->writes[at] = top;
+}
+
+static void rise(struct ext_tier_plan *plan, const struct ext_tier_write *write)
+{
+    size_t at = plan->n++;
+
+    for (; at > 0 && is_less_urgent(write, &plan->writes[(at - 1) / 2]); at = (at - 1) / 2)
+        plan->writes[at] = plan->writes[(at - 1) / 2];
+    plan->writes[at] = *write;
+}
+
+void ext_tier_plan_offer(struct ext_tier_plan *plan, size_t index, struct ext_tier_mark *mark,
+                         int8_t wanted, const struct ext_tier_policy *policy, int64_t now_ns)
+{
+    const struct ext_tier_write write = {.mark = mark,
+                                         .index = index,
+                                         .urgency = ext_tier_urgency(mark, wanted, policy, now_ns),
+                                         .tier = wanted};
+
+    if (write.urgency == 0)
+        return;
+    plan->due++;
+    if (plan->n < plan->room) {
+        rise(plan, &write);
+    } else if (plan->room > 0 && is_less_urgent(&plan->writes[0], &write)) {
+        plan->writes[0] = write;
+        sink(plan);
+    }
+}
+
+void ext_tier_plan_end(struct ext_tier_plan *plan, int64_t now_ns)
+{
+    for (size_t i = 0; i < plan->n; i++)
+        plan->writes[i].mark->changed_ns = now_ns;
+}
+
+void ext_tiers_plan(struct ext_tier_plan *plan, struct ext_node_table *table,
+                    const struct ext_snapshot *snapshot, const int8_t *tiers,
+                    const struct ext_tier_policy *policy, int64_t now_ns)
+{
+    for (size_t i = 0; i < ext_node_table_count(table); i++) {
+        struct ext_node_entry *entry = ext_node_table_at(table, i);
+        const struct ext_node *node = ext_snapshot_find(snapshot, entry->name, strlen(entry->name));
+        int8_t wanted = node == NULL ? KW_TIER_NONE : tiers[node - snapshot->nodes];
+        ext_tier_plan_offer(plan, i, &entry->tier, wanted, policy, now_ns);
+    }
+    ext_tier_plan_end(plan, now_ns);
+}
