@@ -29,7 +29,7 @@
 struct settings {
     char *extender_url, *kubeconfig, *context, *namespace, *scheduler_name, *scheduler_kubeconfig;
     uint64_t weight, http_timeout_ns;
-    bool filter, check;
+    bool tiers, filter, check;
     struct kw_http_client_tls tls;
 };
 
@@ -88,6 +88,13 @@ static const struct kw_conf_option rows[] = {
         .group = "Configuration",
         .help = "how much kwatt's score counts: N x 100 points of about 1200; 3 to 5 let nodes "
                 "fill up"},
+    {.flag = "tiers",
+     .type = KW_CONF_BOOL,
+     .offset = AT(tiers),
+     .def = "false",
+     .group = "Configuration",
+     .help = "no extender: a profile that goes by the labels that kwatt-extender --power-tiers "
+             "writes"},
     {.flag = "http-timeout",
      .type = KW_CONF_DURATION_NS,
      .offset = AT(http_timeout_ns),
@@ -130,6 +137,7 @@ static const struct kw_conf_program program = {
         "reason of each choice. Changes nothing: deploy/kube-scheduler/ says how to get it\n"
         "there.",
     .examples = "  kwatt scheduler-config --extender-url http://127.0.0.1:9890\n"
+                "  kwatt scheduler-config --tiers\n"
                 "  kwatt scheduler-config --kubeconfig ~/.kube/config >kwatt.yaml\n"
                 "  kwatt scheduler-config --ca-file /etc/kubernetes/kwatt/ca.crt\n"
                 "      --cert-file /etc/kubernetes/kwatt/tls.crt --key-file "
@@ -318,6 +326,21 @@ static int settle_tls(struct kw_http_client_tls *tls, struct place *place, struc
     return 1;
 }
 
+static int make_tiers(const struct settings *settings, const struct cli_scheduler_facts *facts,
+                      struct kw_buf *out, struct kw_err *err)
+{
+    const struct kw_http_client_tls *tls = &settings->tls;
+
+    if (settings->extender_url != NULL || settings->filter || settings->check ||
+        tls->ca_file != NULL || tls->cert_file != NULL || tls->key_file != NULL ||
+        tls->server_name != NULL)
+        return kw_err_set(err, -EINVAL,
+                          "--tiers is without an extender: leave out --extender-url, --check, "
+                          "--filter and the files of HTTPS");
+    cli_scheduler_write_tiers(facts, out);
+    return out->failed ? kw_err_set(err, -ENOMEM, "out of memory") : 0;
+}
+
 static int make(const struct cli_io *io, const struct settings *settings, struct kw_buf *out,
                 struct kw_err *err)
 {
@@ -341,6 +364,8 @@ static int make(const struct cli_io *io, const struct settings *settings, struct
         (facts.kubeconfig != NULL && !is_plain(facts.kubeconfig)))
         return kw_err_set(err, -EINVAL,
                           "--scheduler-name, --scheduler-kubeconfig: plain names only");
+    if (settings->tiers)
+        return make_tiers(settings, &facts, out, err);
     rc = settings->extender_url != NULL ? take_url(settings->extender_url, &place, err)
                                         : find_service(io, settings, &place, err);
     if (rc == 0)

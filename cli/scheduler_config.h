@@ -30,3 +30,7 @@ struct cli_scheduler_facts {
 
 /** Writes the configuration, with the reason of each choice as comments. */
 void cli_scheduler_write(const struct cli_scheduler_facts *facts, struct kw_buf *out);
+
+/** The same for a scheduler that goes by the tiers of nodes and asks nobody: of the facts, the
+ * profile's name, the kubeconfig and the weight. */
+void cli_scheduler_write_tiers(const struct cli_scheduler_facts *facts, struct kw_buf *out);

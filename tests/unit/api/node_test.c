@@ -41,6 +41,28 @@ static void test_values(void **state)
     assert_int_equal(node.cap_mw + node.bad, 0);
 }
 
+static void test_tier(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *labels, *annotations;
+        int tier;
+    } cases[] = {
+        {"{\"kwatt.io/power-tier\":\"0\"}", "{}", 0},
+        {"{\"kwatt.io/power-tier\":\"9\"}", "{\"kwatt.io/power-tier\":\"3\"}", 9},
+        {"{}", "{\"kwatt.io/power-tier\":\"3\"}", KW_TIER_NONE}, /* no annotation */
+        {"null", "null", KW_TIER_NONE},
+        {"{\"kwatt.io/power-tier\":null}", "{}", KW_TIER_NONE},
+        {"{\"kwatt.io/power-tier\":\"10\"}", "{}", KW_TIER_OTHER},
+        {"{\"kwatt.io/power-tier\":\"\"}", "{}", KW_TIER_OTHER},
+        {"{\"kwatt.io/power-tier\":\"a\"}", "{}", KW_TIER_OTHER},
+        {"{\"kwatt.io/power-tier\":4}", "{}", KW_TIER_OTHER},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++)
+        assert_int_equal(read_node(cases[i].labels, cases[i].annotations).tier, cases[i].tier);
+}
+
 /** Kubernetes' own label, where kwatt's names no zone. */
 static void test_topology_zone(void **state)
 {
@@ -122,9 +144,8 @@ static void test_no_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_topology_zone),
-        cmocka_unit_test(test_bad_values),
+        cmocka_unit_test(test_values),        cmocka_unit_test(test_tier),
+        cmocka_unit_test(test_topology_zone), cmocka_unit_test(test_bad_values),
         cmocka_unit_test(test_no_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,6 +148,40 @@ static void https_stands_in_the_text(void **state)
     }
 }
 
+static void tiers_stand_in_the_text(void **state)
+{
+    (void)state;
+    static const char *const has[] = {
+        "\nprofiles:\n- schedulerName: green\n",
+        "\n      - name: NodeAffinity\n        weight: 5\n",
+        "- weight: 88\n          preference:\n            matchExpressions:\n            - {key: "
+        "kwatt.io/power-tier, operator: In, values: [\"0\", \"1\"]}\n",
+        "- weight: 44\n          preference:\n            matchExpressions:\n            - {key: "
+        "kwatt.io/power-tier, operator: In, values: [\"2\", \"3\", \"4\", \"5\"]}\n",
+        "- weight: 22\n          preference:\n            matchExpressions:\n            - {key: "
+        "kwatt.io/power-tier, operator: In, values: [\"2\", \"3\", \"6\", \"7\"]}\n",
+        "- weight: 11\n          preference:\n            matchExpressions:\n            - {key: "
+        "kwatt.io/power-tier, operator: In, values: [\"0\", \"2\", \"4\", \"6\", \"8\"]}\n",
+        "- weight: 50\n          preference:\n            matchExpressions:\n            - {key: "
+        "kwatt.io/power-tier, operator: DoesNotExist}\n",
+    };
+    static const char *const refused[] = {"--tiers " URL, "--tiers --filter", "--tiers --check",
+                                          "--tiers --ca-file=/a", "--tiers --scheduler-name=a#b"};
+    kw_cleanup_free char *text = NULL, *nothing = NULL;
+
+    assert_int_equal(run_words("--tiers --scheduler-name=green --weight=5", &text, &nothing), 0);
+    assert_null(strstr(text, "extenders"));
+    for (size_t i = 0; i < KW_ARRAY_SIZE(has); i++) {
+        if (strstr(text, has[i]) == NULL)
+            fail_msg("\"%s\" is missing in:\n%s", has[i], text);
+    }
+    for (size_t i = 0; i < KW_ARRAY_SIZE(refused); i++) {
+        kw_cleanup_free char *out = NULL, *err = NULL;
+        assert_int_equal(run_words(refused[i], &out, &err), 2);
+        assert_string_equal(out, "");
+    }
+}
+
 static void without_a_cluster_it_says_what_to_give(void **state)
 {
     (void)state;
@@ -172,6 +206,7 @@ int main(void)
         cmocka_unit_test(choices_stand_in_the_text),
         cmocka_unit_test(refusals_are_named),
         cmocka_unit_test(https_stands_in_the_text),
+        cmocka_unit_test(tiers_stand_in_the_text),
         cmocka_unit_test(without_a_cluster_it_says_what_to_give),
         cmocka_unit_test(check_asks_there),
     };

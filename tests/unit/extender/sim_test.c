@@ -135,6 +135,7 @@ static void test_policies(void **state)
     }
     assert_true(results[EXT_SIM_KWATT].energy_uj < 0.85 * results[EXT_SIM_SPREAD].energy_uj);
     assert_true(results[EXT_SIM_KWATT].energy_uj < results[EXT_SIM_PACK].energy_uj);
+    assert_true(results[EXT_SIM_TIERS].energy_uj < 0.9 * results[EXT_SIM_SPREAD].energy_uj);
     ext_sim_input_free(&input);
 }
 
