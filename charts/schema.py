@@ -19,7 +19,8 @@ REDIS = {f"redis.{key}" for key in ("url", "user", "passwordFile", "caFile", "ce
 PROGRAMS = {    # program, and keys that the chart sets
     "agent": ("node-agent/kwatt-node-agent", {"nodeName", "redis", "listen", "tls", "sysfs", "procfs", "hostRoot", "kubeconfig", "kubelet.address",
                                               "kubelet.tokenFile", "enforceCap.record"}),
-    "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace", "kubeconfig", "caps", "zones"}),
+    "extender": ("extender/kwatt-extender", REDIS | {"listen", "tls", "ownNamespace", "kubeconfig", "caps", "zones", "leaderElection.enabled",
+                                                         "leaderElection.namespace", "leaderElection.name"}),
     "recommender": ("vpa-recommender/kwatt-vpa-recommender",
                     REDIS | {"listen", "tls", "kubernetes", "leaderElection.enabled", "leaderElection.namespace", "leaderElection.name"}),
 }
@@ -129,7 +130,7 @@ def schema(build: pathlib.Path) -> dict:
                              tls=closed(existingSecret=NAME, caKey=TEXT, certKey=TEXT, keyKey=TEXT, serverName=TEXT),
                              agent=USER, extender=USER, recommender=USER, reader=USER),
         scheduler=closed(enabled=FLAG, schedulerName={**NAME, "minLength": 1}, image=IMAGE,
-                         weight={"type": "integer", "minimum": 1, "maximum": 100}, httpTimeout=INTERVAL, filter=FLAG,
+                         weight={"type": "integer", "minimum": 1, "maximum": 100}, httpTimeout=INTERVAL, filter=FLAG, tiers=FLAG,
                          replicas=COUNT, verbosity={"type": "integer", "minimum": 0, "maximum": 10}, **POD),
         rbac=closed(create=FLAG),
         serviceAccount=closed(create=FLAG, annotations=MAP),

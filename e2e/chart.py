@@ -69,6 +69,9 @@ CASES: dict[str, dict] = {
     "scheduler": {"scheduler.enabled": True},
     "scheduler-filter": {"scheduler.enabled": True, "scheduler.filter": True, "scheduler.weight": 5, "scheduler.replicas": 2,
                          "scheduler.image.tag": "v1.30.0"},
+    "tiers": {"scheduler.enabled": True, "scheduler.tiers": True, "extender.config": {
+        "watchNodes": True, "powerTiers": {"enabled": True, "perSecond": 20, "every": "120s", "mcpu": 500},
+        "leaderElection": {"leaseDuration": "30s", "renewDeadline": "20s"}}},
     "no-accounts": {"serviceAccount.create": False, "rbac.create": False, "scheduler.enabled": True},
     "tls": {"tls.enabled": True, "scheduler.enabled": True, "extender.service.clusterIP": "10.0.0.90", "monitoring.annotations": True},
     "tls-server-only": {"tls.enabled": True, "tls.clientCertificates": False, "monitoring.podMonitor.enabled": True,

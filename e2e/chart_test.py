@@ -40,6 +40,9 @@ MISTAKES = [
     ({"extender.antiAffinity": "hard"}, "'/extender/antiAffinity': value must be one of"),
     ({"extender.service.clusterIP": "kwatt.example"}, "'/extender/service/clusterIP'"),
     ({"scheduler.weight": 0}, "'/scheduler/weight': minimum"),
+    ({"extender.config": {"powerTiers": {"enabled": True}}}, "extender.config.powerTiers.enabled needs extender.config.watchNodes"),
+    ({"extender.config": {"leaderElection": {"enabled": True}}}, "'enabled' not allowed"),
+    ({"scheduler.enabled": True, "scheduler.tiers": True}, "scheduler.tiers needs extender.config.powerTiers.enabled"),
     ({"image.digest": "latest"}, "'/image/digest'"),
     ({"externalRedis.url": "redis://user:secret@host"}, "'/externalRedis/url'"),
     ({"externalRedis.url": "rediss+sentinel://a,user:secret@b/m"}, "'/externalRedis/url'"),
@@ -204,10 +207,11 @@ def scheduler_configurations_agree(helm: chart.Helm) -> None:
     check(example.split("\n", 1)[1] == text, "deploy/kube-scheduler/kwatt.yaml is not what kwatt scheduler-config prints")
     tls = ["--server-name", "kwatt-extender.kwatt.svc", "--ca-file", "/etc/kwatt/tls/ca.crt", "--cert-file", "/etc/kwatt/tls/tls.crt",
            "--key-file", "/etc/kwatt/tls/tls.key"]
-    for case, words in (("scheduler", []), ("scheduler-filter", ["--filter", "--weight", "5"]), ("tls", tls)):
+    for case, words in (("scheduler", []), ("tiers", ["--tiers"]), ("scheduler-filter", ["--filter", "--weight", "5"]), ("tls", tls)):
         rendered = helm.rendered(chart.CASES[case], "--show-only", "templates/scheduler.yaml")
         scheme = "https" if words is tls else "http"
-        text = printed("--extender-url", f"{scheme}://kwatt-extender.kwatt.svc:9890", "--scheduler-name", "kwatt-scheduler", *words)
+        url = [] if case == "tiers" else ["--extender-url", f"{scheme}://kwatt-extender.kwatt.svc:9890"]
+        text = printed(*url, "--scheduler-name", "kwatt-scheduler", *words)
         lines = [line.strip().removeprefix("- ") for line in text.splitlines() if not line.strip().startswith("#")]
         ours = {line.strip().removeprefix("- ") for line in rendered.splitlines()}
         for line in lines:

@@ -368,6 +368,16 @@ probe: "-@all +ping"
 {{- if and .Values.scheduler.enabled (not .Values.extender.enabled) }}
 {{- fail "scheduler.enabled needs extender.enabled: it is there to ask the extender" }}
 {{- end }}
+{{- $tiers := eq (toString (dig "powerTiers" "enabled" false .Values.extender.config)) "true" }}
+{{- if and $tiers (ne (toString .Values.extender.config.watchNodes) "true") }}
+{{- fail "extender.config.powerTiers.enabled needs extender.config.watchNodes: the API server says which labels there are" }}
+{{- end }}
+{{- if and .Values.scheduler.tiers (not $tiers) }}
+{{- fail "scheduler.tiers needs extender.config.powerTiers.enabled: it goes by the labels that the extender writes" }}
+{{- end }}
+{{- if and .Values.scheduler.tiers .Values.scheduler.filter }}
+{{- fail "scheduler.tiers asks no extender, so scheduler.filter is of no use" }}
+{{- end }}
 {{- with .Values.extender.zones }}
 {{- if and .values .configMap }}
 {{- fail "extender.zones: give values or configMap, not both" }}
@@ -390,6 +400,30 @@ leaderElection:
   leaderElect: true
   resourceName: {{ include "kwatt.componentName" (list . "scheduler") }}
   resourceNamespace: {{ .Release.Namespace }}
+{{- if .Values.scheduler.tiers }}
+profiles:
+- schedulerName: {{ .Values.scheduler.schedulerName }}
+  plugins:
+    score:
+      enabled:
+      - name: NodeAffinity
+        weight: {{ .Values.scheduler.weight }}
+  pluginConfig:
+  - name: NodeAffinity
+    args:
+      addedAffinity:
+        preferredDuringSchedulingIgnoredDuringExecution:
+        {{- range $weight, $tiers := dict "88" "\"0\", \"1\"" "44" "\"2\", \"3\", \"4\", \"5\"" "22" "\"2\", \"3\", \"6\", \"7\"" "11" "\"0\", \"2\", \"4\", \"6\", \"8\"" }}
+        - weight: {{ $weight }}
+          preference:
+            matchExpressions:
+            - {key: kwatt.io/power-tier, operator: In, values: [{{ $tiers }}]}
+        {{- end }}
+        - weight: 50
+          preference:
+            matchExpressions:
+            - {key: kwatt.io/power-tier, operator: DoesNotExist}
+{{- else }}
 extenders:
 - urlPrefix: {{ include "kwatt.scheme" . }}://{{ include "kwatt.componentName" (list . "extender") }}.{{ .Release.Namespace }}.svc:{{ .Values.extender.service.port }}
   {{- if .Values.tls.enabled }}
@@ -416,6 +450,7 @@ percentageOfNodesToScore: 100
 {{- end }}
 profiles:
 - schedulerName: {{ .Values.scheduler.schedulerName }}
+{{- end }}
 {{- end }}
 
 {{/* Where pods may send to. */}}
