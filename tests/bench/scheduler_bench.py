@@ -13,6 +13,8 @@ one at least. kwatt's CPU holds its reading of Redis once a second too, which is
 All nodes fit, so each extender gets and gives equal lists:
   500 nodes    percentageOfNodesToScore 100, as `kwatt scheduler-config --filter` prints: 500 names a call
   5000 nodes   the scheduler's own sample of a tenth, as in a cluster that leaves it alone: 500 names a call
+  tiers        no extender, and nodes labelled by a kwatt-extender that watches them; the configuration that `kwatt scheduler-config
+               --tiers` prints
   Nodes form   nodeCacheCapable false, 40 pods a run: each takes a tenth of a second, nearly all of it the scheduler's own
 
 The fleet in Redis is written by fleet_fill; the static extender is static_extender.c; the Go one is e2e/tools/goextender.
@@ -45,6 +47,7 @@ BOTH, SCORE = "filter + prioritize", "prioritize"
 NAMES, OBJECTS = "names", "Nodes"
 # kwatt loses no more than this against an answer that costs nothing, and gains this on an extender in Go
 KEEPS, GAINS = 0.95, 1.25
+TIERS_KEEP = 0.95       # of a scheduler's pods a second without any extender
 EXTENDERS = ("kwatt", "static", "go")
 SAMPLE_FROM = 1000      # nodes from which on the scheduler's own sample is left alone
 CREATORS = 4            # connections that create objects
@@ -65,7 +68,7 @@ ROUNDS_MAX = 9
 
 @dataclasses.dataclass(frozen=True)
 class Mode:
-    who: str            # none, static, kwatt, go
+    who: str            # none, tiers, static, kwatt, go
     verbs: str = ""
     form: str = NAMES
 
@@ -74,7 +77,7 @@ class Mode:
 
 
 # kwatt stands beside the one it is bound to most tightly
-MODES = [Mode("none"), *(Mode(who, verbs) for verbs in (BOTH, SCORE) for who in ("go", "kwatt", "static"))]
+MODES = [Mode("none"), Mode("tiers"), *(Mode(who, verbs) for verbs in (BOTH, SCORE) for who in ("go", "kwatt", "static"))]
 OBJECT_MODES = [Mode(who, verbs, OBJECTS) for verbs in (BOTH, SCORE) for who in ("go", "kwatt", "static")]
 
 
@@ -150,6 +153,7 @@ class Bench:
         self.ports: dict[str, int] = {}
         self.running: dict[str, subprocess.Popen] = {}
         self.redis = f"unix://{server.dir}/redis.sock"
+        self.tiers = subprocess.run([BUILD / "cli/kwatt", "scheduler-config", "--tiers"], check=True, stdout=subprocess.PIPE, text=True).stdout
         self.go = build.programs("goextender") / "goextender"
 
     # ---- what stands around the scheduler ----
@@ -173,7 +177,8 @@ class Bench:
         """So many nodes in the cluster and in Redis, and extenders that know them."""
         names = subprocess.run([BUILD / "tests/bench/fleet_fill", self.redis, str(nodes)], stdout=subprocess.PIPE, text=True,
                                check=True).stdout.split()
-        self.server.post("/api/v1/nodes", [node(name) for name in names[self.nodes:]])
+        new = names[self.nodes:]
+        self.server.post("/api/v1/nodes", [node(name) for name in new])
         self.nodes = nodes
         self.end(*EXTENDERS)
         self.ports = dict(zip(EXTENDERS, free_ports(len(EXTENDERS))))
@@ -184,8 +189,19 @@ class Bench:
         self.spawn("static", BUILD / "tests/bench/static_extender", listen["static"], asked)
         self.spawn("go", self.go, listen["go"])
         wait_for("kwatt's extender to know the nodes", lambda: self.page("kwatt", "kwatt_extender_nodes ") == nodes)
+        self.label(len(new))
         for name in ("static", "go"):
             wait_for(f"the {name} extender", lambda name=name: self.page(name))
+
+    def label(self, new: int) -> None:
+        """Labels the new nodes, as an extender does that writes tiers, and ends it: labels change too seldom to be felt in a run."""
+        port = free_ports(1)[0]
+        self.ports["labels"] = port
+        self.spawn("labels", BUILD / "extender/kwatt-extender", "--listen", f"127.0.0.1:{port}", "--redis", self.redis, "--stale-after", "1h",
+                   "--log-level", "warn", "--watch-nodes", "--power-tiers", "--power-tiers-per-second", 100, "--kubeconfig",
+                   self.server.kubeconfig)
+        wait_for("the nodes to be labelled", lambda: self.page("labels", "kwatt_extender_tier_writes_total ") >= new, PATIENCE_SECONDS)
+        self.end("labels")
 
     def page(self, name: str, start: str = "") -> float:
         """A metric of an extender; without its name: 1 if it answers."""
@@ -210,6 +226,8 @@ leaderElection:
 """
         if self.nodes < SAMPLE_FROM:
             text += "percentageOfNodesToScore: 100\n"
+        if mode.who == "tiers":
+            return text + self.tiers[self.tiers.index("profiles:"):]
         if mode.who == "none":
             return text
         verb = "\n  filterVerb: filter" if mode.verbs == BOTH else ""
@@ -302,7 +320,7 @@ class Report:
         self.runs: dict[Mode, list[Run]] = {mode: [] for mode in scenario.modes}
 
     def mode(self, who: str, verbs: str) -> Mode:
-        return Mode(who, verbs, self.scenario.form) if who != "none" else Mode("none")
+        return Mode(who, verbs, self.scenario.form) if who not in ("none", "tiers") else Mode(who)
 
     def median(self, mode: Mode, field: str) -> float:
         return statistics.median(getattr(run, field) for run in self.runs[mode])
@@ -314,7 +332,8 @@ class Report:
             return
         pairs = [(getattr(a, field), getattr(b, field)) for a, b in zip(self.runs[mine], self.runs[theirs])]
         what = {"pods_per_s": "", "extender_us": ": its CPU per pod", "both_us": ": CPU per pod, the scheduler's too"}[field]
-        tell(f"{self.scenario.nodes} nodes, {self.scenario.form}, {verbs}: {who}{what}", self.median(mine, field),
+        where = f"{self.scenario.nodes} nodes, {self.scenario.form}, {verbs}" if verbs else f"{self.scenario.nodes} nodes"
+        tell(f"{where}: {who}{what}", self.median(mine, field),
              *(("pods/s", "higher") if field == "pods_per_s" else ("us", "lower")),
              reference={"name": other, "value": round(self.median(theirs, field), 1)},
              ratio=round(statistics.median(a / b for a, b in pairs), 3), **more)
@@ -323,6 +342,8 @@ class Report:
         none = Mode("none")
         if none in self.runs:
             tell(f"{self.scenario.nodes} nodes: no extender", self.median(none, "pods_per_s"), "pods/s", "higher")
+        self.compare("tiers", "", "none", "pods_per_s", bound=TIERS_KEEP)
+        self.compare("tiers", "", "none", "both_us")
         for verbs in (BOTH, SCORE):
             for who in ("static", "go", "kwatt"):
                 self.compare(who, verbs, "none", "pods_per_s")
@@ -380,7 +401,7 @@ def measure(server: Server) -> None:
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))    # and clean up
     try:
-        for program in ("extender/kwatt-extender", "tests/bench/static_extender", "tests/bench/fleet_fill"):
+        for program in ("extender/kwatt-extender", "tests/bench/static_extender", "tests/bench/fleet_fill", "cli/kwatt"):
             check((BUILD / program).is_file(), f"no {BUILD / program}")
         with Server() as server:
             measure(server)

@@ -10,7 +10,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 # every program in both forms; in the last of these modes it is interrupted
-PART = "import sys, scheduler_bench as b; b.MODES, b.OBJECT_MODES = b.MODES[:4], b.OBJECT_MODES[:4]; sys.exit(b.main())"
+PART = "import sys, scheduler_bench as b; b.MODES, b.OBJECT_MODES = b.MODES[:5], b.OBJECT_MODES[:4]; sys.exit(b.main())"
 LAST_WHOLE = "static, filter + prioritize, Nodes"
 SKIPPED = 77
 
@@ -51,6 +51,7 @@ def main() -> int:
     seen = {(row["name"], (row.get("reference") or {}).get("name")) for row in rows}
     name = "12 nodes, names, filter + prioritize: "
     wanted = {("12 nodes: no extender", None)}
+    wanted |= {("12 nodes: tiers" + what, "none") for what in ("", ": CPU per pod, the scheduler's too")}
     wanted |= {(name + who, "none") for who in ("static", "go", "kwatt", "kwatt: CPU per pod, the scheduler's too")}
     wanted |= {(name + what, other) for what in ("kwatt", "kwatt: its CPU per pod") for other in ("static", "go")}
     for what, good in ((f"exit code {code}", code == 130), (f"left behind: {left}", not left),
