@@ -80,7 +80,7 @@ static int write_tier(struct ext_tiering *tiering, const struct ext_tier_order *
         (void)snprintf(value, sizeof(value), "\"%d\"", order->tier);
     int len = snprintf(body, sizeof(body),
                        "{\"metadata\":{\"labels\":{\"" KW_LABEL_POWER_TIER "\":%s}}}", value);
-    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", order->node);
+    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%.*s", KW_NODE_NAME_MAX, order->node);
     int rc = kw_kube_send(tiering->kube, "PATCH", path, "application/merge-patch+json", body,
                           (size_t)len, &reply, err);
     return rc == -ENOENT ? 0 : rc;

@@ -70,8 +70,10 @@ static double median(double *values, size_t n)
     return values[n / 2];
 }
 
-static struct ext_sim_result run(const struct ext_sim_input *input, const struct variant *variant,
-                                 uint64_t seed)
+/** @param tier_age_s for EXT_SIM_TIERS. */
+static struct ext_sim_result run_aged(const struct ext_sim_input *input,
+                                      const struct variant *variant, double tier_age_s,
+                                      uint64_t seed)
 {
     struct ext_sim_conf conf = ext_sim_defaults(variant->policy, SIM_TO_S);
     struct ext_sim_result result;
@@ -81,11 +83,18 @@ static struct ext_sim_result run(const struct ext_sim_input *input, const struct
     conf.noise = variant->noise;
     conf.interval_s = variant->interval_s;
     conf.late_s = variant->late_s;
+    conf.tier_age_s = tier_age_s;
     conf.from_s = SIM_FROM_S;
     conf.seed = seed;
     if (ext_sim_run(input, &conf, &result, NULL) < 0)
         abort();
     return result;
+}
+
+static struct ext_sim_result run(const struct ext_sim_input *input, const struct variant *variant,
+                                 uint64_t seed)
+{
+    return run_aged(input, variant, 0, seed);
 }
 
 /** All variants (or the first n) in one setting. @param ret n elements; @param ret_base what the
@@ -254,6 +263,56 @@ static void tell_traces(void)
     }
 }
 
+/** Labels of nodes in place of a call for each pod, by how long they stay. */
+static void tell_tiers(void)
+{
+    static const struct {
+        struct variant variant;
+        double age_s;
+    } tiers[] = {
+        {{"kwatt", EXT_SIM_KWATT, EXT_SIM_PROFILE_DEFAULT, 5, 0, 5, 0}, 0},
+        {{"tiers, always new", EXT_SIM_TIERS, EXT_SIM_PROFILE_DEFAULT, 5, 0, 5, 0}, 0},
+        {{"tiers, for 60 s", EXT_SIM_TIERS, EXT_SIM_PROFILE_DEFAULT, 5, 0, 5, 0}, 60},
+        {{"tiers, for 300 s", EXT_SIM_TIERS, EXT_SIM_PROFILE_DEFAULT, 5, 0, 5, 0}, 300},
+    };
+    double saved[KW_ARRAY_SIZE(tiers)] = {0};
+    char name[160];
+
+    for (unsigned fleet = 0; fleet < SIM_FLEET__MAX; fleet++) {
+        for (size_t l = 0; l < N_LOADS; l++) {
+            double energy[KW_ARRAY_SIZE(tiers)][SEEDS];
+            if (loads[l] != 0.1 && loads[l] != 0.3 && loads[l] != 0.5 && loads[l] != 0.85)
+                continue;
+            for (unsigned s = 0; s < seeds(); s++) {
+                const struct sim_setting setting = {
+                    .fleet = fleet, .load = loads[l], .scale = 1, .seed = s + 1};
+                struct ext_sim_input input;
+                if (sim_cluster_make(&setting, &input) < 0)
+                    abort();
+                double base = run(&input, &spread, s + 1).energy_uj;
+                for (size_t v = 0; v < KW_ARRAY_SIZE(tiers); v++)
+                    energy[v][s] =
+                        run_aged(&input, &tiers[v].variant, tiers[v].age_s, s + 1).energy_uj / base;
+                ext_sim_input_free(&input);
+            }
+            for (size_t v = 0; v < KW_ARRAY_SIZE(tiers); v++) {
+                double part = median(energy[v], seeds());
+                saved[v] += 1 - part;
+                if (v == 0)
+                    continue;
+                (void)snprintf(name, sizeof(name), "%s fleet, %.0f %% load: %s",
+                               sim_fleet_names[fleet], 100 * loads[l], tiers[v].variant.name);
+                show(name, 100 * part, "% of the default plugins' energy", (double)NAN);
+            }
+        }
+    }
+    for (size_t v = 1; v < KW_ARRAY_SIZE(tiers); v++) {
+        (void)snprintf(name, sizeof(name), "part of the extender's saving kept, %s",
+                       tiers[v].variant.name);
+        show(name, saved[v] / saved[0], "", (double)NAN);
+    }
+}
+
 /** More nodes than the scheduler looks at. */
 static void tell_large(void)
 {
@@ -350,6 +409,7 @@ int main(void)
     quick = wanted != NULL && wanted[0] != '\0';
     tell_fleets();
     tell_traces();
+    tell_tiers();
     tell_large();
     tell_regret();
     return 0;
