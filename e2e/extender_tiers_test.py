@@ -25,7 +25,7 @@ LABEL = "kwatt.io/power-tier"
 EVERY_S, PER_S = 2, 20
 KWATT = os.path.join(os.environ.get("KWATT_BUILD_DIR", "build/debug"), "cli", "kwatt")
 # watts of a core, and a node that no agent tells of
-CORES = {"cheap": 2, "between": 4, "dear": 8, "nobody": None}
+CORES = {"cheap": 2, "between": 2.1, "dear": 8, "nobody": None}
 POLICY = """
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -98,7 +98,7 @@ class Rig:
         self.seq += 1
         for name, watts in self.watts.items():
             curve = {"schema": 1, "capacity_mcpu": 64000, "estimated": True, "knots": [
-                {"load_permille": 0, "mw": 100000}, {"load_permille": 1000, "mw": 100000 + 64000 * watts}]}
+                {"load_permille": 0, "mw": 100000}, {"load_permille": 1000, "mw": int(100000 + 64000 * watts)}]}
             self.redis.call("HSET", "kwatt:v1:node:{%s}" % name, "sample", sample(name, self.seq, 4000, interval_ms=100),
                             "curve", json.dumps(curve))
             self.redis.call("ZADD", "kwatt:v1:nodes", int(time.time() * 1000), name)

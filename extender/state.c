@@ -80,6 +80,8 @@ static int apply(struct ext_state *state, const struct ext_settings *settings)
         return rc;
     ext_flights_assume(state->flights, &policy.assumptions);
     ext_capping_set_policy(state->capping, &caps);
+    if (state->tiering != NULL)
+        ext_tiering_assume(state->tiering, settings->default_cpu_mcpu);
     state->reader.stale_after_ns = policy.stale_after_ns;
     kw_log_set_level(state->log, (enum kw_log_level)settings->log_level);
     return 0;

@@ -29,6 +29,7 @@ struct ext_tiering {
     struct ext_tier_policy policy;
     struct kw_kube *kube;
     struct kw_kube_lease *lease; /**< NULL: no election */
+    _Atomic uint64_t default_mcpu;
     int cancel_fd;
     bool started;
     struct kw_worker worker;
@@ -91,8 +92,9 @@ static int write_tier(struct ext_tiering *tiering, const struct ext_tier_order *
 static size_t plan(struct ext_tiering *tiering, struct ext_tier_order *ret)
 {
     const struct ext_tiering_conf *conf = &tiering->conf;
-    uint64_t mcpu = conf->settings.mcpu > 0 ? conf->settings.mcpu
-                                            : ext_typical_mcpu(conf->typical, conf->default_mcpu);
+    uint64_t mcpu = conf->settings.mcpu > 0
+                        ? conf->settings.mcpu
+                        : ext_typical_mcpu(conf->typical, tiering->default_mcpu);
     int64_t now_ns = (int64_t)kw_now_ns();
     size_t slot = 0;
     size_t n = 0;
@@ -194,6 +196,7 @@ int ext_tiering_new(const struct ext_tiering_conf *conf, struct ext_tiering **re
     if (tiering == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
     tiering->conf = *conf;
+    tiering->default_mcpu = conf->default_mcpu;
     tiering->policy = (struct ext_tier_policy){.every_ns = (int64_t)conf->settings.every_ns,
                                                .patience_ns = (int64_t)conf->settings.every_ns};
     tiering->backoff = (struct kw_backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
@@ -204,6 +207,11 @@ int ext_tiering_new(const struct ext_tiering_conf *conf, struct ext_tiering **re
     else
         *ret = tiering;
     return rc;
+}
+
+void ext_tiering_assume(struct ext_tiering *tiering, uint64_t default_mcpu)
+{
+    tiering->default_mcpu = default_mcpu;
 }
 
 void ext_tiering_free(struct ext_tiering **tiering)

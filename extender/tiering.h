@@ -37,7 +37,7 @@ struct ext_tiering_conf {
     struct kw_snapshot *snapshot;      /**< of struct ext_snapshot; one more reader */
     struct ext_capping *capping;       /**< that watches nodes */
     const struct ext_typical *typical; /**< of pods that start */
-    uint64_t default_mcpu;             /**< where none was seen */
+    uint64_t default_mcpu;             /**< where none was seen, at first */
     struct ext_stats *stats;
     struct kw_log *log;
 };
@@ -46,6 +46,9 @@ struct ext_tiering_conf {
  * @return as kw_kube_new and kw_kube_lease_start; -errno. */
 int ext_tiering_new(const struct ext_tiering_conf *conf, struct ext_tiering **ret,
                     struct kw_err *err);
+
+/** Another CPU for the typical pod where none was seen, from any thread. */
+void ext_tiering_assume(struct ext_tiering *tiering, uint64_t default_mcpu);
 
 /** Ends the thread, then hands the Lease back. Labels stay as they are. */
 void ext_tiering_free(struct ext_tiering **tiering);
