@@ -182,14 +182,19 @@ static double rank_buckets(struct bucket buckets[BUCKETS])
     return held > 1 ? most : TIE_RANKS;
 }
 
-/** Levels lost by a part of the greatest rank. */
-static double lost_at(double part)
+/** Levels lost by a part of the greatest rank. @param lasting by its square root: where an answer
+ * stays for minutes, one that moves by a rank must not cross half of the levels. In the simulator,
+ * labels of nodes keep 92 % of the saving so after a minute and 87 % after five, where by the
+ * fourth root it is 89 and 76 %, and in proportion 89 and 85 %. */
+static double lost_at(double part, bool lasting)
 {
-    return (LEVELS - 1) * sqrt(sqrt(fmin(part, 1)));
+    double lost = fmin(part, 1);
+
+    return (LEVELS - 1) * (lasting ? sqrt(lost) : sqrt(sqrt(lost)));
 }
 
 /** From ranks to levels. */
-static void level_buckets(struct bucket buckets[BUCKETS])
+static void level_buckets(struct bucket buckets[BUCKETS], bool lasting)
 {
     double most = rank_buckets(buckets);
 
@@ -197,10 +202,10 @@ static void level_buckets(struct bucket buckets[BUCKETS])
         struct bucket *bucket = &buckets[i];
         if (bucket->fullest < 0)
             continue;
-        bucket->lost = lost_at(bucket->rank / most);
+        bucket->lost = lost_at(bucket->rank / most, lasting);
         /* what is beyond the last step is not told apart, by its fill neither */
         double ranks = i == BUCKETS - 1 ? 0 : fmin(most - bucket->rank, TIE_RANKS);
-        bucket->tie_lost = lost_at((bucket->rank + ranks) / most) - bucket->lost;
+        bucket->tie_lost = lost_at((bucket->rank + ranks) / most, lasting) - bucket->lost;
         bucket->lost_per_fill = ranks > 0 ? bucket->tie_lost * TIE_RANKS / (TIE_FILL * ranks) : 0;
     }
 }
@@ -224,7 +229,7 @@ static void score_costs(struct ext_score *score, uint8_t *scores)
         bucket->emptiest = s->fill < bucket->emptiest ? s->fill : bucket->emptiest;
         scores[i] = (uint8_t)at;
     }
-    level_buckets(buckets);
+    level_buckets(buckets, score->pod.lasting);
     for (size_t i = 0; i < score->n; i++) {
         const struct ext_score_scratch *s = &score->scratch[i];
         if (!is_known(s))

@@ -2,8 +2,10 @@
 /*
  * The eleven levels of a score become ten tiers, in which the two dearest share the last. They are
  * relative, as scores are: the cheapest nodes of the cluster have tier 0 however dear they are.
- * Unlike a score, a tier outlives the state that it was made from, by a minute and more where a
- * cluster is large; what that costs, the simulator says (docs/placement.md).
+ * They favour the best by less than scores do, since what is next to it now may be better in a
+ * minute. Unlike a score, a tier outlives the state that it was made from, by a
+ * minute and more where a cluster is large; what that costs, the simulator says
+ * (docs/placement.md).
  */
 #include "extender/tiers.h"
 
@@ -37,7 +39,7 @@ int ext_tiers_rank(const struct ext_snapshot *snapshot, double mcpu, int64_t now
                    int8_t *ret_tiers)
 {
     size_t n = snapshot->n;
-    const struct ext_score_pod pod = {.mcpu = mcpu};
+    const struct ext_score_pod pod = {.mcpu = mcpu, .lasting = true};
     kw_cleanup_free const struct ext_place **places = calloc(n + 1, sizeof(void *));
     kw_cleanup_free struct ext_score_scratch *scratch = calloc(n + 1, sizeof(*scratch));
     kw_cleanup_free uint8_t *levels = malloc(n + 1);

@@ -121,6 +121,46 @@ static void test_ranks(void **state)
     ext_snapshot_free(&snapshot);
 }
 
+/** A node that a request finds better never has a higher tier; tiers are closer together, so that
+ * one that is a little dearer than the best is not far from it. */
+static void test_as_scores(void **state)
+{
+    (void)state;
+    enum { NODES = 12 };
+    static const char *const names[NODES] = {"a", "b", "c", "d", "e", "f",
+                                             "g", "h", "i", "j", "k", "l"};
+    uint64_t seed = 5;
+
+    for (int round = 0; round < 300; round++) {
+        const struct ext_score_pod pod = {.mcpu = (double)(1 + kwt_next(&seed) % 4000)};
+        const struct ext_place *places[NODES];
+        struct ext_score_scratch scratch[NODES];
+        struct ext_node nodes[NODES];
+        struct ext_score score;
+        int8_t tiers[NODES];
+        uint8_t levels[NODES];
+
+        for (size_t i = 0; i < NODES; i++) {
+            struct kw_curve curve = kwt_random_curve(&seed);
+            nodes[i] =
+                kwt_node(names[i], &curve, (double)(kwt_next(&seed) % (curve.capacity_mcpu + 1)));
+        }
+        struct ext_snapshot *snapshot = ext_snapshot_new(nodes, NODES, 3, 30 * (uint64_t)SECOND);
+        for (size_t i = 0; i < NODES; i++)
+            places[i] = &snapshot->live[i].place;
+        ext_score_begin(&score, &pod, scratch);
+        ext_score_take(&score, places, NODES);
+        (void)ext_score_end(&score, levels);
+        assert_int_equal(ext_tiers_rank(snapshot, pod.mcpu, 0, tiers), 0);
+        for (size_t i = 0; i < NODES; i++) {
+            assert_true(tiers[i] <= 10 - levels[i]);
+            for (size_t k = 0; k < NODES; k++)
+                assert_true(levels[i] <= levels[k] || tiers[i] <= tiers[k]);
+        }
+        ext_snapshot_free(&snapshot);
+    }
+}
+
 /** A cap that has no room for the pod makes a cheap node dear. */
 static void test_caps(void **state)
 {
@@ -245,10 +285,11 @@ static void test_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_urgency), cmocka_unit_test(test_flapping),
-        cmocka_unit_test(test_seen),    cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_caps),    cmocka_unit_test(test_any_events),
-        cmocka_unit_test(test_typical), cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_urgency),    cmocka_unit_test(test_flapping),
+        cmocka_unit_test(test_seen),       cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_caps),       cmocka_unit_test(test_as_scores),
+        cmocka_unit_test(test_any_events), cmocka_unit_test(test_typical),
+        cmocka_unit_test(test_weights),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
