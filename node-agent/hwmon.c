@@ -93,7 +93,8 @@ bool agent_hwmon_value_file(const char *file, bool *ret_energy, unsigned *ret_nu
     return true;
 }
 
-/** A text of a sensor ("power1_label"), without its line end. @return whether there is one. */
+/** A text of a sensor ("power1_label"), without its line end and the blanks with which firmware
+ * fills fields of a fixed width. @return whether there is one. */
 static bool read_text(int fd, bool energy, unsigned number, const char *suffix, char *out,
                       size_t size)
 {
@@ -102,7 +103,10 @@ static bool read_text(int fd, bool energy, unsigned number, const char *suffix, 
     (void)snprintf(path, sizeof(path), "%s%u_%s", energy ? "energy" : "power", number, suffix);
     if (kw_file_read_at(fd, path, out, size) < 0)
         return false;
-    out[strcspn(out, "\r\n")] = '\0';
+    size_t len = strcspn(out, "\r\n");
+    while (len > 0 && (out[len - 1] == ' ' || out[len - 1] == '\t'))
+        len--;
+    out[len] = '\0';
     return true;
 }
 

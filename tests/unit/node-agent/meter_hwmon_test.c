@@ -155,7 +155,7 @@ static void test_grace(void **state)
 {
     static const char *const info[] = {"Grace Power Socket 0\n", "CPU Power Socket 0\n",
                                        "SysIO Power Socket 0\n", "Module Power Socket 0\n",
-                                       "CPU Power Socket 1\n"};
+                                       "CPU Power Socket 1  \t\n"}; /* filled up */
     const struct agent_domain *domains = NULL;
     char path[64];
     void *self = NULL;
