@@ -20,7 +20,7 @@ from pki import Authority
 from process import check, wait_for
 
 NODE = "node-1"
-LIMIT = 10 << 20
+LIMIT = 32 << 20
 
 
 def pod(uid: str, name: str, container: str = "", **metadata) -> dict:
@@ -143,6 +143,20 @@ def hostile(folder: pathlib.Path, authority: Authority, root: agent_rig.Cgroup, 
     print("ok hostile answers")
 
 
+def fat(folder: pathlib.Path, authority: Authority, root: agent_rig.Cgroup, pods: Pods) -> None:
+    """A node of 1000 pods with 20 KiB of annotations each."""
+    uid, container = str(uuid.uuid4()), os.urandom(32).hex()
+    pods.make(uid, container)
+    annotations = {"config": "x" * (20 << 10)}
+    answer = pod_list(*(pod(str(uuid.uuid4()), f"fat-{n}", annotations=annotations) for n in range(999)),
+                      pod(uid, "last", container, annotations=annotations))
+    kubelet = Kubelet(authority, "kubelet")
+    kubelet.say = lambda _: (200, answer)
+    with Agent(folder, root, kubelet, authority.folder, "--pods=kubelet") as agent:
+        wait_for("the last pod's name", lambda: agent.pod(uid).get("name") == "last")
+    print(f"ok a list of {len(answer) >> 20} MiB")
+
+
 def renewed(folder: pathlib.Path, authority: Authority, root: agent_rig.Cgroup, pods: Pods) -> None:
     uid, container = str(uuid.uuid4()), os.urandom(32).hex()
     pods.make(uid, container)
@@ -221,6 +235,7 @@ def test(server: apiserver.ApiServer) -> None:
         (folder / "token").write_text("first-token\n")
         try:
             hostile(folder, authority, root, pods)
+            fat(folder, authority, root, pods)
             renewed(folder, authority, root, pods)
             certificates(folder, authority, root, pods)
             refused(folder, server, root, pods)

@@ -25,8 +25,10 @@
 #define PORT       "10250"
 #define SECRETS    "/var/run/secrets/kubernetes.io/serviceaccount/"
 #define URL_MAX    512
-/* 1000 pods with long specs; a list that is longer is no list of a node. */
-#define BODY_MAX   ((size_t)10 << 20)
+/* 1000 pods of 32 KiB: spec and status of many containers take 16, annotations, of which a pod may
+ * have 256, as much on average. A list that is longer is no list of a node. It is held while it is
+ * read, then given back. */
+#define BODY_MAX   ((size_t)32 << 20)
 #define CONNECT_MS 2000
 #define TOTAL_MS   10000
 
