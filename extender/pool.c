@@ -116,13 +116,15 @@ static struct kw_curve shared_curve(const struct member *members, size_t n, uint
     return curve;
 }
 
-/** How far a node's own curve is off another, relative, on the mean over what it is sure of. */
+/** How far a node's own curve is off another above idle, which is what pods are priced by:
+ * relative, on the mean over what it is sure of. */
 static double distance(const struct ext_node *node, const struct kw_curve *curve)
 {
     double off = 0, sure = 0;
 
-    for (uint32_t k = 0; k < curve->n; k++) {
-        double want = curve->knots[k].mw, got = node->own_mw[k];
+    for (uint32_t k = 1; k < curve->n; k++) {
+        double want = (double)curve->knots[k].mw - curve->knots[0].mw;
+        double got = (double)node->own_mw[k] - node->own_mw[0];
         double apart = want > got ? want - got : got - want;
         off += node->own_sureness[k] * apart / (want > 1 ? want : 1);
         sure += node->own_sureness[k];

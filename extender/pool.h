@@ -12,9 +12,9 @@
  * they share a curve, which is surer than each of theirs, and a new one need not learn at all.
  */
 
-/** A node whose own curve is this much off the others', on the mean where it is sure, is another
- * machine after all (memory, cards, a broken meter) and keeps it. Bounds what a hostile node can do
- * to those that it claims to be like. */
+/** A node whose own curve above idle is this much off the others', on the mean where it is sure, is
+ * another machine after all (memory, cards, a broken meter) and keeps it. Bounds what a hostile
+ * node can do to those that it claims to be like. */
 #define EXT_POOL_APART 0.2
 
 /** Takes what an agent knows of its node: capacity, watts, class and the hull of that curve alone.
