@@ -313,6 +313,57 @@ static void tell_tiers(void)
     }
 }
 
+/** Fleets and loads whose figures are bound, and whose best is told. */
+static const struct sim_setting unseen[] = {
+    {.fleet = SIM_FLEET_NEW, .load = 0.6, .scale = 1},
+    {.fleet = SIM_FLEET_MIXED, .load = 0.3, .scale = 1},
+    {.fleet = SIM_FLEET_SLEEP, .load = 0.3, .scale = 1},
+    {.fleet = SIM_FLEET_AGED, .load = 0.3, .scale = 1},
+};
+/** No constant was chosen by what pods of these do. */
+static const uint64_t unseen_seeds[] = {101, 102, 103};
+
+/** The weight that `kwatt scheduler-config` prints, and seeds that nothing was tuned on. */
+static void tell_unseen(void)
+{
+    const struct variant shipped[] = {
+        {"kwatt at weight 3", EXT_SIM_KWATT, EXT_SIM_PROFILE_DEFAULT, 3, 0, 5, 0},
+        {"kwatt at weight 3, noise of 5 %", EXT_SIM_KWATT, EXT_SIM_PROFILE_DEFAULT, 3, 0.05, 5, 0},
+        {"kwatt at weight 5", EXT_SIM_KWATT, EXT_SIM_PROFILE_DEFAULT, 5, 0, 5, 0},
+        {"least of any placement", EXT_SIM_POLICY__MAX, EXT_SIM_PROFILE_DEFAULT, 0, 0, 0, 0},
+    };
+    char name[160];
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(unseen); i++) {
+        for (size_t v = 0; v < KW_ARRAY_SIZE(shipped); v++) {
+            double ratios[KW_ARRAY_SIZE(unseen_seeds)], base = 0;
+            for (size_t s = 0; s < KW_ARRAY_SIZE(unseen_seeds); s++) {
+                struct sim_setting setting = unseen[i];
+                struct ext_sim_input input;
+                setting.seed = unseen_seeds[s];
+                if (sim_cluster_make(&setting, &input) < 0)
+                    abort();
+                base = run(&input, &spread, setting.seed).energy_uj;
+                if (shipped[v].policy != EXT_SIM_POLICY__MAX)
+                    ratios[s] = run(&input, &shipped[v], setting.seed).energy_uj;
+                else if (sim_cluster_least_uj(&input, &ratios[s]) < 0)
+                    abort();
+                ratios[s] /= base;
+                ext_sim_input_free(&input);
+            }
+            double mean_kw = base * 1e-9 / (SIM_TO_S - SIM_FROM_S);
+            (void)snprintf(name, sizeof(name), "%s fleet, %.0f %% load, other seeds: %s",
+                           sim_fleet_names[unseen[i].fleet], 100 * unseen[i].load, shipped[v].name);
+            bool bound = shipped[v].policy == EXT_SIM_KWATT;
+            double limit = bound_at(unseen[i].fleet, unseen[i].load);
+            show_ratio(name, median(ratios, KW_ARRAY_SIZE(ratios)) * mean_kw, "kW", mean_kw,
+                       !bound                                 ? (double)NAN
+                       : isnan(limit) || shipped[v].noise > 0 ? 1
+                                                              : limit);
+        }
+    }
+}
+
 /** More nodes than the scheduler looks at. */
 static void tell_large(void)
 {
@@ -410,6 +461,7 @@ int main(void)
     tell_fleets();
     tell_traces();
     tell_tiers();
+    tell_unseen();
     tell_large();
     tell_regret();
     return 0;

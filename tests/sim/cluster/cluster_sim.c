@@ -278,3 +278,88 @@ int sim_cluster_make(const struct sim_setting *setting, struct ext_sim_input *re
         *ret = input;
     return rc;
 }
+
+/* ---- the least that could be drawn ---- */
+
+/** A stretch of a node's lower hull. */
+struct stretch {
+    double mw_per_mcpu, mcpu;
+};
+
+static int compare_stretches(const void *a, const void *b)
+{
+    double x = ((const struct stretch *)a)->mw_per_mcpu;
+    double y = ((const struct stretch *)b)->mw_per_mcpu;
+
+    return (x > y) - (x < y);
+}
+
+/** Adds a node's lower hull. @return how many stretches. */
+static size_t add_hull(const struct ext_sim_node *node, struct stretch *ret, double *idle_mw)
+{
+    const struct kw_curve *curve = &node->curve;
+    double mw[KW_CURVE_KNOTS] = {0}, mcpu[KW_CURVE_KNOTS] = {0};
+    size_t n = 0;
+
+    for (uint32_t k = 0; k < curve->n; k++) {
+        mw[k] = curve->knots[k].mw;
+        mcpu[k] = curve->knots[k].load_permille / 1000.0 * (double)curve->capacity_mcpu *
+                  node->work_per_mcpu;
+    }
+    if (node->sleepable)
+        mw[0] = node->sleep_mw;
+    *idle_mw += mw[0];
+    for (uint32_t at = 0, next; at + 1 < curve->n; at = next) {
+        double least = (double)INFINITY;
+        next = at + 1;
+        for (uint32_t k = at + 1; k < curve->n; k++) {
+            double price = (mw[k] - mw[at]) / (mcpu[k] - mcpu[at]);
+            next = price <= least ? k : next;
+            least = fmin(least, price);
+        }
+        ret[n++] = (struct stretch){least, mcpu[next] - mcpu[at]};
+    }
+    return n;
+}
+
+/** How often the work that is there is looked at. */
+#define LOOK_S 10.0
+#define LOOKS  ((size_t)((SIM_TO_S - SIM_FROM_S) / LOOK_S))
+
+/** Work of the pods that are there at each look. @param work_mcpu LOOKS elements. */
+static void add_work(const struct ext_sim_input *input, double *work_mcpu)
+{
+    for (size_t p = 0; p < input->n_pods; p++) {
+        const struct ext_sim_pod *pod = &input->pods[p];
+        double first = ceil((pod->arrival_s - SIM_FROM_S) / LOOK_S);
+        for (size_t i = (size_t)fmax(first, 0);
+             i < LOOKS && SIM_FROM_S + LOOK_S * (double)i < pod->end_s; i++)
+            work_mcpu[i] += pod->work_mcpu;
+    }
+}
+
+int sim_cluster_least_uj(const struct ext_sim_input *input, double *ret)
+{
+    kw_cleanup_free struct stretch *hulls =
+        calloc(input->n_nodes * KW_CURVE_KNOTS + 1, sizeof(*hulls));
+    kw_cleanup_free double *work_mcpu = calloc(LOOKS, sizeof(*work_mcpu));
+    double idle_mw = 0, sum_mw = 0;
+    size_t n = 0;
+
+    if (hulls == NULL || work_mcpu == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < input->n_nodes; i++)
+        n += add_hull(&input->nodes[i], hulls + n, &idle_mw);
+    qsort(hulls, n, sizeof(*hulls), compare_stretches);
+    add_work(input, work_mcpu);
+    for (size_t i = 0; i < LOOKS; i++) {
+        double left = work_mcpu[i];
+        sum_mw += idle_mw;
+        for (size_t k = 0; k < n && left > 0; k++) {
+            sum_mw += fmin(left, hulls[k].mcpu) * hulls[k].mw_per_mcpu;
+            left -= hulls[k].mcpu;
+        }
+    }
+    *ret = sum_mw * LOOK_S * 1e3;
+    return 0;
+}

@@ -46,3 +46,11 @@ struct sim_setting {
 
 /** Makes a cluster. @return 0 or -ENOMEM. */
 int sim_cluster_make(const struct sim_setting *setting, struct ext_sim_input *ret);
+
+/**
+ * Energy from SIM_FROM_S to SIM_TO_S below which no placement can come, by the work of all pods
+ * that are there: as if it could be split at will, moved at any time and nodes slept and woke for
+ * nothing.
+ * @param ret in microjoules. @return 0 or -ENOMEM.
+ */
+int sim_cluster_least_uj(const struct ext_sim_input *input, double *ret);
