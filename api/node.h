@@ -47,11 +47,11 @@ extern const char *const kw_node_key_wants[KW_NODE_KEY__MAX];
 #define KW_TIER_NONE        (-1)
 #define KW_TIER_OTHER       (-2)
 
-/** What a scheduler that goes by tiers adds for a node's, of 0..99; one without a tier is in the
- * middle. `kwatt scheduler-config --tiers` prints terms that come to the same sums. */
+/** What a scheduler that goes by tiers adds for a node's, of 0..99; one without a tier counts as
+ * tier 5. `kwatt scheduler-config --tiers` prints terms that come to the same sums. */
 static inline int kw_tier_weight(int tier)
 {
-    return tier < 0 || tier >= KW_POWER_TIERS ? 50 : 11 * (KW_POWER_TIERS - 1 - tier);
+    return tier < 0 || tier >= KW_POWER_TIERS ? 44 : 11 * (KW_POWER_TIERS - 1 - tier);
 }
 
 /** A bad value is its default, and its bit in `bad` is set. */

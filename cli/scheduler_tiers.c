@@ -10,8 +10,11 @@
 #include "cli/scheduler_config.h"
 
 /** What a step of one tier is worth, and binary digits of the most steps there are. */
-#define STEP   11
-#define DIGITS 4
+#define STEP          11
+#define DIGITS        4
+/** The digit that a node without a tier has: NotIn holds for it, too, and no term of its own is
+ * tried. */
+#define UNKNOWN_DIGIT 2
 
 static const char head[] =
     "# Configuration for kube-scheduler 1.25 or later, given to it with --config, where "
@@ -37,33 +40,30 @@ static const char affinity[] =
     "  - name: NodeAffinity\n"
     "    args:\n"
     "      # Added to what a pod asks for itself: required terms of a pod hold as ever, and its\n"
-    "      # preferred ones count beside these. Together the first four are worth 99 at tier 0 "
+    "      # preferred ones count beside these. Together they are worth 99 at tier 0 "
     "and\n"
     "      # 11 less for each tier: one term for each binary digit of that, since the scheduler\n"
     "      # tries each term on each node.\n"
     "      addedAffinity:\n"
     "        preferredDuringSchedulingIgnoredDuringExecution:\n";
 
-static const char unknown[] =
-    "        # A node that kwatt knows nothing of is neither preferred nor avoided.\n"
-    "        - weight: %d\n"
-    "          preference:\n"
-    "            matchExpressions:\n"
-    "            - {key: " KW_LABEL_POWER_TIER ", operator: DoesNotExist}\n";
-
 /** The tiers whose worth has a binary digit. */
 static void write_term(int digit, struct kw_buf *out)
 {
+    bool unknown = digit == UNKNOWN_DIGIT;
     bool any = false;
 
+    if (unknown)
+        (void)kw_buf_adds(out, "        # This one holds for a node that kwatt knows nothing of, "
+                               "too: it counts as tier 5.\n");
     (void)kw_buf_addf(out,
                       "        - weight: %d\n"
                       "          preference:\n"
                       "            matchExpressions:\n"
-                      "            - {key: " KW_LABEL_POWER_TIER ", operator: In, values: [",
-                      STEP << digit);
+                      "            - {key: " KW_LABEL_POWER_TIER ", operator: %s, values: [",
+                      STEP << digit, unknown ? "NotIn" : "In");
     for (int tier = 0; tier < KW_POWER_TIERS; tier++) {
-        if ((kw_tier_weight(tier) / STEP >> digit & 1) == 0)
+        if ((kw_tier_weight(tier) / STEP >> digit & 1) == unknown)
             continue;
         (void)kw_buf_addf(out, "%s\"%d\"", any ? ", " : "", tier);
         any = true;
@@ -80,5 +80,4 @@ void cli_scheduler_write_tiers(const struct cli_scheduler_facts *facts, struct k
                       facts->scheduler_name, weight, facts->weight, affinity);
     for (int digit = DIGITS - 1; digit >= 0; digit--)
         write_term(digit, out);
-    (void)kw_buf_addf(out, unknown, kw_tier_weight(KW_TIER_NONE));
 }

@@ -413,16 +413,22 @@ profiles:
     args:
       addedAffinity:
         preferredDuringSchedulingIgnoredDuringExecution:
-        {{- range $weight, $tiers := dict "88" "\"0\", \"1\"" "44" "\"2\", \"3\", \"4\", \"5\"" "22" "\"2\", \"3\", \"6\", \"7\"" "11" "\"0\", \"2\", \"4\", \"6\", \"8\"" }}
-        - weight: {{ $weight }}
+        - weight: 88
           preference:
             matchExpressions:
-            - {key: kwatt.io/power-tier, operator: In, values: [{{ $tiers }}]}
-        {{- end }}
-        - weight: 50
+            - {key: kwatt.io/power-tier, operator: In, values: ["0", "1"]}
+        - weight: 44
           preference:
             matchExpressions:
-            - {key: kwatt.io/power-tier, operator: DoesNotExist}
+            - {key: kwatt.io/power-tier, operator: NotIn, values: ["0", "1", "6", "7", "8", "9"]}
+        - weight: 22
+          preference:
+            matchExpressions:
+            - {key: kwatt.io/power-tier, operator: In, values: ["2", "3", "6", "7"]}
+        - weight: 11
+          preference:
+            matchExpressions:
+            - {key: kwatt.io/power-tier, operator: In, values: ["0", "2", "4", "6", "8"]}
 {{- else }}
 extenders:
 - urlPrefix: {{ include "kwatt.scheme" . }}://{{ include "kwatt.componentName" (list . "extender") }}.{{ .Release.Namespace }}.svc:{{ .Values.extender.service.port }}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/node.h"
 #include "cli/cli.h"
 #include "cli/scheduler_config.h"
 #include "common/cleanup.h"
@@ -157,13 +158,12 @@ static void tiers_stand_in_the_text(void **state)
         "- weight: 88\n          preference:\n            matchExpressions:\n            - {key: "
         "kwatt.io/power-tier, operator: In, values: [\"0\", \"1\"]}\n",
         "- weight: 44\n          preference:\n            matchExpressions:\n            - {key: "
-        "kwatt.io/power-tier, operator: In, values: [\"2\", \"3\", \"4\", \"5\"]}\n",
+        "kwatt.io/power-tier, operator: NotIn, values: [\"0\", \"1\", \"6\", \"7\", \"8\", "
+        "\"9\"]}\n",
         "- weight: 22\n          preference:\n            matchExpressions:\n            - {key: "
         "kwatt.io/power-tier, operator: In, values: [\"2\", \"3\", \"6\", \"7\"]}\n",
         "- weight: 11\n          preference:\n            matchExpressions:\n            - {key: "
         "kwatt.io/power-tier, operator: In, values: [\"0\", \"2\", \"4\", \"6\", \"8\"]}\n",
-        "- weight: 50\n          preference:\n            matchExpressions:\n            - {key: "
-        "kwatt.io/power-tier, operator: DoesNotExist}\n",
     };
     static const char *const refused[] = {"--tiers " URL, "--tiers --filter", "--tiers --check",
                                           "--tiers --ca-file=/a", "--tiers --scheduler-name=a#b"};
@@ -171,6 +171,7 @@ static void tiers_stand_in_the_text(void **state)
 
     assert_int_equal(run_words("--tiers --scheduler-name=green --weight=5", &text, &nothing), 0);
     assert_null(strstr(text, "extenders"));
+    assert_int_equal(kw_tier_weight(KW_TIER_NONE), 44);
     for (size_t i = 0; i < KW_ARRAY_SIZE(has); i++) {
         if (strstr(text, has[i]) == NULL)
             fail_msg("\"%s\" is missing in:\n%s", has[i], text);

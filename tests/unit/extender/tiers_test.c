@@ -278,8 +278,8 @@ static void test_weights(void **state)
 
     assert_int_equal(kw_tier_weight(0), 99);
     assert_int_equal(kw_tier_weight(9), 0);
-    assert_int_equal(kw_tier_weight(NONE), 50);
-    assert_int_equal(kw_tier_weight(OTHER), 50);
+    assert_int_equal(kw_tier_weight(NONE), 44);
+    assert_int_equal(kw_tier_weight(OTHER), 44);
 }
 
 int main(void)
