@@ -17,7 +17,8 @@ import time
 import agent_rig as rig
 from agent_rig import check, wait_for
 
-KEPT = 1 << 2 | 1 << 38 | 1 << 39   # DAC_READ_SEARCH, PERFMON, BPF
+BPF = 1 << 39
+KEPT = 1 << 2 | 1 << 38 | BPF   # DAC_READ_SEARCH, PERFMON
 # A mount name space whose root cannot be written, but for the folder given first (for the socket).
 READ_ONLY = """
 mount --make-rprivate / && mount --bind "$0" "$0" && mount -o remount,ro,bind / && exec "$@"
@@ -98,6 +99,15 @@ def test_agent() -> None:
             check(agent.terminate() == 0, f"the agent did not end well:\n{agent.log.read_text()}")
 
 
+def test_without_bpf() -> None:
+    """What reads files needs nothing that BPF needs."""
+    with rig.folder() as name:
+        with rig.Agent(pathlib.Path(name), "--interval", "1s", "--meter", "model", "--accounting", "cgroup-files",
+                       "--requests", "off") as agent:
+            said = status(pathlib.Path(f"/proc/{agent.process.pid}"))
+            check(all(int(said[kind], 16) & BPF == 0 for kind in ("CapEff", "CapPrm", "CapBnd")), f"{said}")
+
+
 def test_switch() -> None:
     """Without the filter where the operator says so, and then it is said."""
     with rig.folder() as name:
@@ -113,6 +123,7 @@ def main() -> int:
         rig.skip("needs root: there is nothing to give up")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     test_agent()
+    test_without_bpf()
     test_switch()
     return 0
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "node-agent/agent.h"
 #include "node-agent/check.h"
@@ -46,8 +45,6 @@ static int run(const struct agent_options *options)
     }
     if (options->replay != NULL)
         return replay(options);
-    if (options->once && options->record != NULL && strcmp(options->record, "-") == 0)
-        return fail("--once prints its sample where --record - writes; record to a file");
     if (agent_new(options, stdout, &agent, &err) < 0)
         return fail(err.text);
     int code = agent_run(agent);

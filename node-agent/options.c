@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
@@ -239,6 +240,9 @@ int agent_options_check(const struct agent_options *options, struct kw_err *err)
         return kw_err_set(err, -EINVAL, "--replay-rows goes with --replay alone");
     if (options->json && options->replay == NULL)
         return kw_err_set(err, -EINVAL, "--json is given without --replay");
+    if (options->once && options->record != NULL && strcmp(options->record, "-") == 0)
+        return kw_err_set(err, -EINVAL,
+                          "--once prints its sample where --record - writes; record to a file");
     if (options->replay != NULL) /* measures nothing */
         return 0;
     int rc = check_folder("--sysfs", options->sysfs_root, err);

@@ -2,7 +2,6 @@
 #include "node-agent/privilege.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/capability.h>
@@ -49,15 +48,17 @@ static void drop_bounding(cap_t next)
     (void)cap_reset_ambient();
 }
 
-int agent_privilege_drop(char kept[AGENT_PRIVILEGE_TEXT])
+int agent_privilege_drop(bool bpf, char kept[AGENT_PRIVILEGE_TEXT])
 {
     cap_t present = cap_get_proc();
     cap_t next = cap_init();
     int rc = present == NULL || next == NULL ? -ENOMEM : 0;
 
     kept[0] = '\0';
-    for (size_t i = 0; rc == 0 && i < KW_ARRAY_SIZE(wanted); i++)
-        rc = keep(present, next, &wanted[i], kept);
+    for (size_t i = 0; rc == 0 && i < KW_ARRAY_SIZE(wanted); i++) {
+        if (bpf || wanted[i].value != CAP_BPF)
+            rc = keep(present, next, &wanted[i], kept);
+    }
     if (rc == 0 && cap_get_bound(wanted[0].value) < 0)
         rc = keep(present, next, &before_5_8, kept);
     if (rc == 0)

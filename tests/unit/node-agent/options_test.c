@@ -89,6 +89,8 @@ static void test_whole_options_are_checked(void **state)
         {{"--replay-method", "kalman"}, "--replay-method is given without", -EINVAL},
         {{"--json"}, "--json is given without", -EINVAL},
         {{"--json", "--replay", "/dev/null"}, NULL, 0},
+        {{"--once", "--record", "-"}, "--once prints its sample where --record - writes", -EINVAL},
+        {{"--once", "--record", "file"}, NULL, 0},
     };
 
     (void)state;

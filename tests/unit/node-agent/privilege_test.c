@@ -17,18 +17,21 @@
 #include "tests/support/cmocka.h"
 
 /* In a child: what is given up is gone for good. */
-static int drop_and_look(void)
+static int drop_and_look(bool bpf)
 {
     char kept[AGENT_PRIVILEGE_TEXT], status[8192];
 
-    if (agent_privilege_drop(kept) < 0)
+    if (agent_privilege_drop(bpf, kept) < 0)
         return 1;
     if (kw_file_read_at(AT_FDCWD, "/proc/self/status", status, sizeof(status)) < 0)
         return 2;
     const char *effective = strstr(status, "CapEff:\t");
     const char *permitted = strstr(status, "CapPrm:\t");
     /* cap_dac_read_search is bit 2, cap_perfmon 38, cap_bpf 39 */
-    const char *expected = geteuid() == 0 ? "000000c000000004" : "0000000000000000";
+    const char *root = bpf ? "000000c000000004" : "0000004000000004";
+    const char *names =
+        bpf ? "cap_bpf,cap_perfmon,cap_dac_read_search" : "cap_perfmon,cap_dac_read_search";
+    const char *expected = geteuid() == 0 ? root : "0000000000000000";
     if (effective == NULL || strncmp(effective + 8, expected, 16) != 0)
         return 3;
     if (permitted == NULL || strncmp(permitted + 8, expected, 16) != 0)
@@ -38,10 +41,20 @@ static int drop_and_look(void)
     const char *bounding = strstr(status, "CapBnd:\t");
     if (bounding == NULL || (geteuid() == 0 && strncmp(bounding + 8, expected, 16) != 0))
         return 9;
-    if (strcmp(kept, geteuid() == 0 ? "cap_bpf,cap_perfmon,cap_dac_read_search" : "none") != 0)
+    if (strcmp(kept, geteuid() == 0 ? names : "none") != 0)
         return 6;
     /* once more changes nothing and fails nowhere */
-    return agent_privilege_drop(kept) == 0 ? 0 : 7;
+    return agent_privilege_drop(bpf, kept) == 0 ? 0 : 7;
+}
+
+static int drop_with_bpf(void)
+{
+    return drop_and_look(true);
+}
+
+static int drop_without_bpf(void)
+{
+    return drop_and_look(false);
 }
 
 /** What a process that was root has lost: it may read what it measures, and change nothing. */
@@ -56,7 +69,7 @@ static int drop_and_try(void)
     int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0 || fchown(fd, 65534, 65534) < 0 || fchmod(fd, 0400) < 0 || close(fd) < 0)
         return 2;
-    if (agent_privilege_drop(kept) < 0 || agent_privilege_confine(&err) < 0)
+    if (agent_privilege_drop(true, kept) < 0 || agent_privilege_confine(&err) < 0)
         return 3;
     int reading = open(path, O_RDONLY | O_CLOEXEC);
     int writing = open(path, O_WRONLY | O_CLOEXEC);
@@ -95,14 +108,15 @@ static int run_child(uid_t uid, int (*fn)(void))
 static void test_keeps_only_what_sampling_needs(void **state)
 {
     (void)state;
-    assert_int_equal(run_child(geteuid(), drop_and_look), 0);
+    assert_int_equal(run_child(geteuid(), drop_with_bpf), 0);
+    assert_int_equal(run_child(geteuid(), drop_without_bpf), 0);
 }
 
 static void test_without_root(void **state)
 {
     (void)state;
     if (geteuid() == 0)
-        assert_int_equal(run_child(65534, drop_and_look), 0);
+        assert_int_equal(run_child(65534, drop_with_bpf), 0);
 }
 
 static void test_what_must_fail_fails(void **state)
