@@ -121,7 +121,7 @@ struct agent_accounting_conf {
 
 struct agent_accounting_ops {
     const char *name;   /**< "ebpf", "ebpf-raw", "cgroup-files": the `accounting` of a sample */
-    bool bpf;           /**< counts by BPF programs, whose maps it reads */
+    bool without_bpf;   /**< runs no BPF program */
     bool merges_kernel; /**< kernel threads are in AGENT_KEY_SYSTEM with the root's processes */
     /** @param conf needed during the call only. @return 0; -errno with the cause in `err` (what is
      * missing and what would bring it). */

@@ -240,7 +240,7 @@ static int open_sources(struct agent *agent, struct kw_err *err)
         kw_log_warn(agent->log, "no cgroup tree; everything counts as the system's",
                     kw_str("cause", cause.text));
     open_requests(agent);
-    rc = agent_privilege_drop(agent->accounting->bpf || agent->requests != NULL, kept);
+    rc = agent_privilege_drop(!agent->accounting->without_bpf || agent->requests != NULL, kept);
     if (rc < 0)
         return kw_err_set(err, rc, "privileges cannot be given up: %s", kw_errno_text(rc));
     bool confined = agent->options->seccomp && agent_privilege_confine(&cause) == 0;

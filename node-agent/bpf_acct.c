@@ -482,7 +482,6 @@ static void bpf_acct_forget(void *self, const uint64_t *keys, size_t n)
 
 const struct agent_accounting_ops agent_accounting_ebpf = {
     .name = "ebpf",
-    .bpf = true,
     .open = open_btf,
     .read = bpf_acct_read,
     .features = bpf_acct_features,
@@ -492,7 +491,6 @@ const struct agent_accounting_ops agent_accounting_ebpf = {
 
 const struct agent_accounting_ops agent_accounting_ebpf_raw = {
     .name = "ebpf-raw",
-    .bpf = true,
     .open = open_raw,
     .read = bpf_acct_read,
     .features = bpf_acct_features,

@@ -454,6 +454,7 @@ static int cgroup_acct_open(const struct agent_accounting_conf *conf, void **ret
 
 const struct agent_accounting_ops agent_accounting_cgroup_files = {
     .name = "cgroup-files",
+    .without_bpf = true,
     .merges_kernel = true,
     .open = cgroup_acct_open,
     .read = cgroup_acct_read,
