@@ -16,6 +16,8 @@
 #define KW_MODEL_NAME_MAX     63 /* bytes of the name of a feature or group */
 #define KW_MODEL_FILE_MAX     (1u << 20)
 #define KW_MODEL_MAX_W        100000.0 /* nothing that is called a machine draws more */
+#define KW_MODEL_TREES_MAX    128
+#define KW_MODEL_NODES_MAX    1024 /* of all trees of a part */
 
 /** What a model is of. */
 enum kw_model_part {
@@ -30,10 +32,11 @@ extern const char *const kw_model_part_names[KW_MODEL__MAX];
 
 /** Terms of a feature, z being the feature in parts of its scale. */
 enum kw_model_term {
-    KW_TERM_ROOT,   /**< z^(1/2) */
-    KW_TERM_LINEAR, /**< z */
-    KW_TERM_SQUARE, /**< z^2 */
-    KW_TERM_CUBE,   /**< z^3 */
+    KW_TERM_ROOT,        /**< z^(1/2) */
+    KW_TERM_LINEAR,      /**< z */
+    KW_TERM_SQUARE,      /**< z^2 */
+    KW_TERM_CUBE,        /**< z^3 */
+    KW_TERM_FOURTH_ROOT, /**< z^(1/4) */
     KW_TERM__MAX
 };
 
@@ -43,14 +46,37 @@ enum kw_model_shape {
     KW_SHAPE_EXPONENTIAL, /**< a e^(b z) + c; z of the first feature, as in all curves */
     KW_SHAPE_LOGARITHMIC, /**< a ln(b z + 1) + c */
     KW_SHAPE_LOGISTIC,    /**< a / (1 + e^(-k (z - z0))) + c, in the order a, z0, k, c */
+    KW_SHAPE_TREES,       /**< base_w + a leaf of each tree */
     KW_SHAPE__MAX
+};
+
+/** What is said of a z outside of 0 and 1. */
+enum kw_model_beyond {
+    KW_BEYOND_AS_WITHIN, /**< the term's own law: foreign models, which are linear */
+    KW_BEYOND_HELD,      /**< below 0 as at 0; above 1 as at 1, the most that was seen */
+    KW_BEYOND_LOGARITHM, /**< above 1 by the logarithm, rising at 1 as the term does there */
+    KW_BEYOND__MAX
 };
 
 struct kw_model_feature {
     char name[KW_MODEL_NAME_MAX + 1];
     double offset, scale; /**< z = (x - offset) / scale; scale > 0 */
-    bool bounded;         /**< z is held within 0 and 1: nothing is said beyond what was seen */
+    enum kw_model_beyond beyond;
     double weights_w[KW_TERM__MAX]; /**< by enum kw_model_term */
+};
+
+/** A node of a tree. Children stand behind their parent: whoever goes down arrives. */
+struct kw_model_node {
+    double value;         /**< a leaf's watts, from 0; else: a feature below it goes left */
+    uint16_t left, right; /**< indices of nodes; both 0: a leaf */
+    uint16_t feature;
+};
+
+/** Trees whose leaves are added up. No leaf on the left of a node is above one on its right. */
+struct kw_model_trees {
+    size_t n, n_nodes;
+    uint16_t roots[KW_MODEL_TREES_MAX]; /**< ascending; a tree ends where the next one begins */
+    struct kw_model_node nodes[KW_MODEL_NODES_MAX];
 };
 
 /** What the model missed where it had not been trained. */
@@ -75,7 +101,8 @@ struct kw_model {
     double curve[4]; /**< parameters of a curve */
     double base_w;
     size_t n;
-    struct kw_model_feature features[KW_MODEL_FEATURES_MAX];
+    struct kw_model_feature features[KW_MODEL_FEATURES_MAX]; /**< of trees: without weights */
+    struct kw_model_trees trees;
     struct kw_model_error error;
 };
 
@@ -96,6 +123,17 @@ const char *kw_model_feature_name(const char *name, double *ret_unit);
 
 /** Watts at the features `x` (n of them, in the model's order). Finite, 0..KW_MODEL_MAX_W. Pure. */
 double kw_model_watts(const struct kw_model *model, const double *x);
+
+/** Whether what a model says depends on a feature. */
+bool kw_model_needs(const struct kw_model *model, size_t feature);
+
+/**
+ * Adds a tree from the JSON that XGBoost dumps. It shares its features by number: "f0" is the
+ * model's first. Its lowest leaf is taken into base_w, so that all leaves are from 0.
+ * @return 0; -EBADMSG no such tree, or one that falls with a feature; -E2BIG; -ENOMEM. On failure
+ * the model is as before.
+ */
+int kw_model_add_xgboost(struct kw_model *model, const char *json, size_t len);
 
 /** Watts with nothing to do. */
 double kw_model_idle_w(const struct kw_model *model);

@@ -71,6 +71,7 @@ int cli_recording_choose(struct cli_recording *recording, const char *names, str
 {
     const char *at = names, *end = names + strlen(names), *field;
 
+    recording->chosen = true;
     while (at != NULL) {
         char name[KW_MODEL_NAME_MAX + 1];
         double unit;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api/cpu_class.h"
+#include "cli/boost.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/train_input.h"
@@ -21,9 +22,15 @@
 
 #define CPU_MAX 64
 
+/** What a model is made of. */
+enum method { METHOD_TERMS, METHOD_TREES, METHOD__MAX };
+
+static const char *const method_names[METHOD__MAX + 1] = {"terms", "trees", NULL};
+
 struct settings {
     char *out, *features, *group_by, *cpu;
     uint64_t threads, live_s;
+    unsigned method;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -38,13 +45,23 @@ static const struct kw_conf_option rows[] = {
      .group = "Model",
      .help = "where the model goes, for kwatt-node-agent --model FILE; default: nowhere, and only\n"
              "its error is printed"},
+    {.flag = "method",
+     .type = KW_CONF_CHOICE,
+     .offset = AT(method),
+     .choices = method_names,
+     .def = "terms",
+     .metavar = "METHOD",
+     .group = "Model",
+     .help = "terms: a sum of rising terms of each feature; trees: gradient-boosted trees, which\n"
+             "need the XGBoost library here (Debian: libxgboost0) and nothing where they are used"},
     {.flag = "features",
      .type = KW_CONF_STRING,
      .offset = AT(features),
      .metavar = "NAMES",
      .group = "Model",
      .help = "what the model goes by, separated by commas: cpu_time, cycles, instructions,\n"
-             "cache_misses; default: all of these that the first recording has"},
+             "cache_misses; default: those of the first recording, but for CPU time and\n"
+             "instructions where terms tell unseen programs better without"},
     {.flag = "group-by",
      .type = KW_CONF_STRING,
      .offset = AT(group_by),
@@ -96,6 +113,7 @@ static const struct kw_conf_program program = {
     .examples = "  kwatt train --threads 32 --out model.json compile.csv database.csv video.csv\n"
                 "  kwatt train --out model.json monday.jsonl tuesday.jsonl\n"
                 "  kwatt train --live 3600 --out model.json\n"
+                "  kwatt train --method trees --out model.json a.csv b.csv c.csv\n"
                 "  kwatt train --features cpu_time --group-by program recording.csv\n",
     .options = rows,
     .n_options = KW_ARRAY_SIZE(rows),
@@ -157,12 +175,17 @@ static bool judge(FILE *out, enum kw_model_part part, const struct kw_model *mod
     for (size_t i = 0; i < error->n_groups; i++)
         (void)fprintf(out, "  %8.2f W on %s (%llu rows)\n", error->groups[i].mae_w,
                       error->groups[i].name, (unsigned long long)error->groups[i].n_rows);
+    (void)fprintf(out, "  goes by");
+    for (size_t i = 0; i < model->n; i++)
+        (void)fprintf(out, "%s %s", i > 0 ? "," : "", model->features[i].name);
+    (void)fprintf(out, "\n");
     return verdict[0] == '\0';
 }
 
 /** Fits all parts that are recorded. @return how many are of use; -errno. */
-static int fit_all(const struct cli_recording *recording, const struct cli_fit_prior *prior,
-                   FILE *out, struct kw_power_model *ret, struct kw_err *err)
+static int fit_all(const struct cli_recording *recording, const struct cli_fitter *fitter,
+                   const struct cli_fit_prior *prior, FILE *out, struct kw_power_model *ret,
+                   struct kw_err *err)
 {
     int n = 0;
 
@@ -171,15 +194,31 @@ static int fit_all(const struct cli_recording *recording, const struct cli_fit_p
         struct kw_model *model = &ret->parts[p];
         if ((recording->parts & 1u << p) == 0)
             continue;
-        int rc = cli_fit_validated(recording, (enum kw_model_part)p, prior, model);
+        int rc = cli_fit_validated(recording, (enum kw_model_part)p, fitter, prior, model, err);
         if (rc < 0)
-            return kw_err_set(err, rc,
-                              "one program only: a model's error shows on programs that it has not "
-                              "seen, so give recordings of two at least");
+            return rc;
         model->present = judge(out, (enum kw_model_part)p, model);
         n += model->present;
     }
     return n;
+}
+
+/** Fits by the method that is asked for. @return as fit_all. */
+static int fit_by(enum method method, const struct cli_recording *recording,
+                  const struct cli_fit_prior *prior, FILE *out, struct kw_power_model *ret,
+                  struct kw_err *err)
+{
+    struct cli_boost *boost = NULL;
+    struct cli_fitter fitter = {.fit = cli_fit_terms};
+    int rc = method == METHOD_TREES ? cli_boost_open(&boost, err) : 0;
+
+    if (rc < 0)
+        return rc;
+    if (boost != NULL)
+        fitter = (struct cli_fitter){.fit = cli_boost_fit, .self = boost};
+    rc = fit_all(recording, &fitter, prior, out, ret, err);
+    cli_boost_free(&boost);
+    return rc;
 }
 
 static int save(const struct kw_power_model *model, const char *path, FILE *out, struct kw_err *err)
@@ -224,7 +263,7 @@ static int train(const struct cli_io *io, const struct settings *settings, char 
     if (cli_recording_cut(&recording, CLI_TRAIN_PARTS))
         (void)fprintf(out, "one recording only: its error is of other times of the same recording, "
                            "not of programs that the model has not seen\n");
-    rc = fit_all(&recording, &prior, out, model, err);
+    rc = fit_by((enum method)settings->method, &recording, &prior, out, model, err);
     if (rc < 0)
         return rc;
     if (rc == 0)

@@ -119,11 +119,12 @@ static void check_model(const struct agent_options *options, bool counters, FILE
         line(out, "missing", "power-model", err.text);
         return;
     }
-    const struct kw_model_error *error = &model->parts[KW_MODEL_PACKAGE].error;
-    if (error->n_groups > 0)
+    const struct kw_model *package = &model->parts[KW_MODEL_PACKAGE];
+    bool trees = package->shape == KW_SHAPE_TREES;
+    if (package->error.n_groups > 0)
         (void)snprintf(text, sizeof(text),
-                       "usable, missed %.1f W of the packages on programs it had not seen",
-                       error->mae_w);
+                       "usable%s, missed %.1f W of the packages on programs it had not seen",
+                       trees ? " (trees)" : "", package->error.mae_w);
     line(out, "ok", "power-model", text);
     free(model);
 }

@@ -2,7 +2,6 @@
 #include "node-agent/model_file.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,24 +14,12 @@ static bool is_counter(const char *name)
            strcmp(name, "cache_misses") == 0;
 }
 
-/** Whether a feature says anything. Of a curve the first does, and it alone. */
-static bool is_needed(const struct kw_model *model, size_t i)
-{
-    if (model->shape != KW_SHAPE_SUM)
-        return i == 0;
-    for (size_t k = 0; k < KW_TERM__MAX; k++) {
-        if (fpclassify(model->features[i].weights_w[k]) != FP_ZERO)
-            return true;
-    }
-    return false;
-}
-
 /** Whether all that a part goes by is counted. */
 static int check_features(const struct kw_model *model, bool counters, struct kw_err *err)
 {
     for (size_t i = 0; i < model->n; i++) {
         const char *name = model->features[i].name;
-        if (!is_needed(model, i) || strcmp(name, "cpu_time") == 0)
+        if (!kw_model_needs(model, i) || strcmp(name, "cpu_time") == 0)
             continue;
         if (!is_counter(name))
             return kw_err_set(err, -ENOTSUP, "goes by %s, which kwatt does not count", name);

@@ -8,6 +8,22 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/** More of any feature never costs less, by trees as by terms. */
+static void check_rising(const struct kw_model *part)
+{
+    double x[KW_MODEL_FEATURES_MAX] = {0}, last_w = kw_model_watts(part, x);
+
+    for (size_t i = 0; i < part->n; i++) {
+        for (double step = 1e-3; step < 1e13; step *= 10) {
+            x[i] = step;
+            double watts = kw_model_watts(part, x);
+            if (watts < last_w)
+                abort();
+            last_w = watts;
+        }
+    }
+}
+
 static void check_part(const struct kw_model *part)
 {
     static const double values[] = {0, 1, 1e5, 1e12, -1};
@@ -22,6 +38,8 @@ static void check_part(const struct kw_model *part)
         if (!(watts >= 0 && watts <= KW_MODEL_MAX_W))
             abort();
     }
+    if (part->shape == KW_SHAPE_TREES)
+        check_rising(part);
     if (!(kw_model_idle_w(part) >= 0) || !(kw_model_top_w(part) >= 0))
         abort();
 }

@@ -48,8 +48,9 @@ static const struct kw_model terms = {
     .present = true,
     .base_w = 10,
     .n = 2,
-    .features = {{.name = "cpu_time", .scale = 4, .bounded = true, .weights_w = {1, 2, 4, 8}},
-                 {.name = "cycles", .scale = 1e9, .bounded = true, .weights_w = {0, 3, 0, 0}}},
+    .features =
+        {{.name = "cpu_time", .scale = 4, .beyond = KW_BEYOND_HELD, .weights_w = {1, 2, 4, 8}},
+         {.name = "cycles", .scale = 1e9, .beyond = KW_BEYOND_HELD, .weights_w = {0, 3, 0, 0}}},
 };
 
 static void test_terms(void **state)
@@ -115,6 +116,10 @@ static void test_round_trip(void **state)
     "\"cube_w\": 0}"
 #define OWN(part) "{\"schema\": 1, \"power_model\": {\"package\": " part "}}"
 
+#define TREES(trees)                                                                            \
+    "{\"schema\": 2, \"power_model\": {\"package\": {\"base_w\": 1, \"features\": [{\"name\": " \
+    "\"cpu_time\", \"most\": 8}, {\"name\": \"cycles\", \"most\": 1e9}], \"trees\": " trees "}}}"
+
 static void test_what_is_refused(void **state)
 {
     static const struct {
@@ -123,7 +128,8 @@ static void test_what_is_refused(void **state)
         {"", "not valid JSON"},
         {"[]", "not a JSON object"},
         {"{}", "neither kwatt's power model nor Kepler's weights"},
-        {"{\"schema\": 2, \"power_model\": {}}", "schema"},
+        {"{\"schema\": 3, \"power_model\": {}}", "schema"},
+        {"{\"schema\": 2, \"power_model\": {}}", "power_model"},
         {"{\"schema\": 1, \"power_model\": {}}", "power_model"},
         {OWN("{\"base_w\": -1, \"features\": [" FEATURE "]}"), "base_w"},
         {OWN("{\"base_w\": 1, \"features\": []}"), "features"},
@@ -133,6 +139,28 @@ static void test_what_is_refused(void **state)
         {OWN("{\"base_w\": 1, \"features\": [{\"name\": \"x\", \"most\": 1, \"root_w\": -1}]}"),
          "root_w"},
         {OWN("{\"base_w\": 1, \"features\": [" FEATURE "], \"error\": {\"mae_w\": 1}}"), "groups"},
+        {OWN("{\"base_w\": 1, \"features\": [{\"name\": \"x\", \"most\": 1, \"root_w\": 0, "
+             "\"linear_w\": 1, \"square_w\": 0, \"cube_w\": 0, \"beyond\": \"stars\"}]}"),
+         "beyond"},
+        {TREES("7"), "trees"},
+        {TREES("[]"), "trees"},
+        {TREES("[[]]"), "trees"},
+        {TREES("[[[]]]"), "trees"},
+        {TREES("[[[-1]]]"), "trees"},
+        {TREES("[[[1, 2]]]"), "trees"},
+        {TREES("[[[\"x\"]]]"), "trees"},
+        {TREES("[[[1e300]]]"), "trees"},
+        {TREES("[[[0, 1e300, 1, 2], [1], [2]]]"), "trees"},
+        {TREES("[[[2, 5, 1, 2], [1], [2]]]"), "trees"}, /* no such feature */
+        {TREES("[[[0.5, 5, 1, 2], [1], [2]]]"), "trees"},
+        {TREES("[[[0, 5, 1, 3], [1], [2]]]"), "trees"}, /* no such node */
+        {TREES("[[[0, 5, 1, -2], [1], [2]]]"), "trees"},
+        {TREES("[[[0, 5, 0, 2], [1], [2]]]"), "trees"}, /* goes in a circle */
+        {TREES("[[[1]], [[0, 5, 1, 0], [1]]]"), "trees"},
+        {TREES("[[[1]], [[0, 5, 1, 2], [1]], [[3]]]"), "trees"}, /* into the next one */
+        {TREES("[[[0, 5, 1, 2], [0, 4, 0, 3], [2], [3]]]"), "trees"},
+        {TREES("[[[0, 5, 1, 2], [2], [1]]]"), "trees"}, /* falls */
+        {TREES("[[[0, 5, 1, 2], [1, 7, 3, 4], [5], [1], [6]]]"), "trees"},
     };
 
     (void)state;
@@ -158,6 +186,144 @@ static void test_what_cannot_be_written(void **state)
     model.foreign = true;
     assert_int_equal(kw_power_model_encode(&model, &json, &len), -EINVAL);
     assert_null(json);
+}
+
+/** By the logarithm from the most on, as steep there as before, and no further than a hundred times
+ * as much. */
+static void test_beyond_the_most(void **state)
+{
+    static struct kw_model part = {.present = true,
+                                   .base_w = 10,
+                                   .n = 1,
+                                   .features = {{.name = "cache_misses",
+                                                 .scale = 1e6,
+                                                 .beyond = KW_BEYOND_LOGARITHM,
+                                                 .weights_w = {1, 2, 0, 0, 4}}}};
+
+    (void)state;
+    assert_near(at(&part, 1e6 / 16), 10 + 0.25 + 0.125 + 2);
+    assert_near(at(&part, 1e6), 17);
+    assert_near(at(&part, 8e6), 17 + (0.5 + 2 + 1) * log(8));
+    assert_near(at(&part, 1e18), 17 + 3.5 * log(100));
+    assert_near(kw_model_top_w(&part), 17);
+}
+
+/** A reader of schema 1 would pass over what is new; what is not stays readable for it. */
+static void test_which_schema_is_written(void **state)
+{
+    static const char *const schemas[] = {"\"schema\": 1", "\"schema\": 2", "\"schema\": 2"};
+
+    (void)state;
+    for (size_t i = 0; i < KW_ARRAY_SIZE(schemas); i++) {
+        kw_cleanup_free char *json = NULL;
+        size_t len = 0;
+        memset(&model, 0, sizeof(model));
+        model.parts[KW_MODEL_DRAM] = terms;
+        if (i == 1)
+            model.parts[KW_MODEL_DRAM].features[0].weights_w[KW_TERM_FOURTH_ROOT] = 5;
+        if (i == 2)
+            model.parts[KW_MODEL_DRAM].features[1].beyond = KW_BEYOND_LOGARITHM;
+        struct kw_model before = model.parts[KW_MODEL_DRAM];
+        assert_int_equal(kw_power_model_encode(&model, &json, &len), 0);
+        assert_non_null(strstr(json, schemas[i]));
+        assert_int_equal(decode(json, "m.json"), 0);
+        assert_memory_equal(&model.parts[KW_MODEL_DRAM], &before, sizeof(before));
+    }
+}
+
+static void test_trees(void **state)
+{
+    kw_cleanup_free char *json = NULL;
+    static const struct {
+        double x[2], power_w;
+    } rows[] = {{{0, 0}, 1},
+                {{3, 0}, 1 + 2},
+                {{5, 0}, 1 + 4},
+                {{5, 2e9}, 1 + 4 + 10},
+                {{3.999, 1e9}, 1 + 2 + 10},
+                {{-5, -5}, 1},
+                {{1e300, 1e300}, 1 + 4 + 10}};
+    size_t len = 0;
+
+    (void)state;
+    assert_int_equal(
+        decode(TREES("[[[0, 4, 1, 2], [0, 2, 3, 4], [4], [0], [2]], [[1, 1e9, 1, 2], [0], [10]]]"),
+               "m.json"),
+        0);
+    const struct kw_model *package = &model.parts[KW_MODEL_PACKAGE];
+    assert_int_equal(package->shape, KW_SHAPE_TREES);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++)
+        assert_near(kw_model_watts(package, rows[i].x), rows[i].power_w);
+    assert_near(kw_model_watts(package, (const double[]){NAN, NAN}), 1);
+    assert_near(kw_model_idle_w(package), 1);
+    assert_near(kw_model_top_w(package), 15);
+    assert_true(kw_model_needs(package, 0) && kw_model_needs(package, 1));
+    struct kw_model before = *package;
+    assert_int_equal(kw_power_model_encode(&model, &json, &len), 0);
+    assert_non_null(strstr(json, "\"schema\": 2"));
+    assert_int_equal(decode(json, "m.json"), 0);
+    assert_memory_equal(package, &before, sizeof(before));
+    assert_int_equal(decode(TREES("[[[1, 5, 1, 2], [0], [3]]]"), "m.json"), 0);
+    assert_false(kw_model_needs(package, 0));
+}
+
+/** As many nodes as there is room for, and one more. */
+static void test_trees_are_bounded(void **state)
+{
+    static char json[64 * KW_MODEL_NODES_MAX];
+
+    (void)state;
+    for (int n = KW_MODEL_NODES_MAX; n <= KW_MODEL_NODES_MAX + 1; n++) {
+        int at = snprintf(json, sizeof(json),
+                          "{\"schema\": 2, \"power_model\": {\"package\": {\"base_w\": 1, "
+                          "\"features\": [{\"name\": \"cycles\", \"most\": 1}], \"trees\": [[[1]");
+        for (int i = 1; i < n; i++)
+            at += snprintf(&json[at], sizeof(json) - (size_t)at, ",[1]");
+        (void)snprintf(&json[at], sizeof(json) - (size_t)at, "]]}}}");
+        assert_int_equal(decode(json, "m.json"), n == KW_MODEL_NODES_MAX ? 0 : -EBADMSG);
+    }
+}
+
+#define SPLIT(condition, yes, no)                                        \
+    "{\"nodeid\": 0, \"split\": \"f0\", \"split_condition\": " condition \
+    ", \"yes\": 1, \"no\": 2, "                                          \
+    "\"missing\": 2, \"children\": [{\"nodeid\": 2, \"leaf\": " no       \
+    "}, {\"nodeid\": 1, \"leaf\": " yes "}]}"
+
+/** Trees as XGBoost dumps them; their lowest leaf goes into what is drawn at no load. */
+static void test_dumped_trees(void **state)
+{
+    static const char *const refused[] = {
+        "",
+        "{}",
+        "[]",
+        SPLIT("\"x\"", "1", "2"),
+        SPLIT("1", "2", "1"),
+        SPLIT("1", "\"x\"", "2"),
+        "{\"split\": \"f0\", \"split_condition\": 1}",
+        "{\"split\": \"f7\", \"split_condition\": 1}",
+        "{\"split\": \"f\", \"split_condition\": 1}",
+        "{\"split\": \"f00\", \"split_condition\": 1}",
+    };
+    static struct kw_model part;
+
+    (void)state;
+    part = terms;
+    part.shape = KW_SHAPE_TREES;
+    part.base_w = 50;
+    for (size_t i = 0; i < KW_ARRAY_SIZE(refused); i++) {
+        assert_int_equal(kw_model_add_xgboost(&part, refused[i], strlen(refused[i])), -EBADMSG);
+        assert_int_equal(part.trees.n_nodes, 0);
+    }
+    const char *tree = SPLIT("3.5", "-20", "30.25"), *leaf = "{\"nodeid\": 0, \"leaf\": 2}";
+    assert_int_equal(kw_model_add_xgboost(&part, tree, strlen(tree)), 0);
+    assert_int_equal(kw_model_add_xgboost(&part, leaf, strlen(leaf)), 0);
+    assert_near(part.base_w, 32);
+    assert_near(at(&part, 3.4), 32);
+    assert_near(at(&part, 3.6), 82.25);
+    while (part.trees.n < KW_MODEL_TREES_MAX)
+        assert_int_equal(kw_model_add_xgboost(&part, leaf, strlen(leaf)), 0);
+    assert_int_equal(kw_model_add_xgboost(&part, leaf, strlen(leaf)), -E2BIG);
 }
 
 /** A scale above 1 divides, below 1 multiplies: the same machine, told in both ways. */
@@ -306,6 +472,11 @@ int main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_what_cannot_be_written),
+        cmocka_unit_test(test_beyond_the_most),
+        cmocka_unit_test(test_which_schema_is_written),
+        cmocka_unit_test(test_trees),
+        cmocka_unit_test(test_trees_are_bounded),
+        cmocka_unit_test(test_dumped_trees),
         cmocka_unit_test(test_two_meanings_of_scale),
         cmocka_unit_test(test_mean_and_variance),
         cmocka_unit_test(test_curves),
