@@ -21,7 +21,7 @@
 struct cli_recording {
     size_t n_features;
     const char *features[CLI_RECORDING_FEATURES_MAX]; /**< static */
-    bool chosen; /**< somebody asked for these: a model goes by all of them */
+    bool chosen;     /**< somebody asked for these: a model goes by all of them */
     unsigned parts;  /**< bit of each enum kw_model_part that is recorded */
     size_t n, cap;   /**< rows */
     double *x;       /**< n_features a row */
