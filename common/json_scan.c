@@ -2,6 +2,7 @@
 #include "common/json_scan.h"
 
 #include "common/json_lex.h"
+#include "common/json_rows.h"
 
 /*
  * The extender's requests are one JSON document of up to tens of megabytes (whole Node objects), of
@@ -308,6 +309,36 @@ size_t kw_json_strings(struct kw_json *json, struct kw_json_text *ret, size_t n)
     if (got > 0)
         value_ended(json, p);
     return got;
+}
+
+/** Strings that are taken at once where the fast way ends: those of its last block, and as many as
+ * pay for trying it again. */
+#define ROW_STRINGS 32
+
+size_t kw_json_pass_strings(struct kw_json *json)
+{
+    kw_json_rows_fn *rows = kw_json_rows_is_wide() ? kw_json_rows_wide : kw_json_rows_plain;
+    struct kw_json_text texts[ROW_STRINGS];
+    size_t got = 0;
+
+    for (;;) {
+        bool first = json->state == KW_JSON_STATE_FIRST_ELEMENT;
+        if ((!first && json->state != KW_JSON_STATE_AFTER) || in_object(json))
+            return got;
+        size_t n = 0;
+        const char *p = rows(json->pos, json->end, first, &n);
+        if (n > 0)
+            value_ended(json, p);
+        size_t more = kw_json_strings(json, texts, ROW_STRINGS);
+        got += n + more;
+        if (more < ROW_STRINGS)
+            return got;
+    }
+}
+
+void kw_json_pass_known(struct kw_json *json, size_t len)
+{
+    value_ended(json, json->pos + len);
 }
 
 enum kw_json_type kw_json_skip(struct kw_json *json, struct kw_json_token *ret_span)

@@ -79,10 +79,27 @@ static json_t *next_value(struct walk *walk)
     return build_value(walk, &token);
 }
 
+/** Passing over a row of strings ends where taking them does, after as many. */
+static void pass_row(const struct walk *walk)
+{
+    struct kw_json passed = walk->json;
+    struct kw_json taken = walk->json;
+    struct kw_json_text string;
+    size_t n = 0;
+
+    while (kw_json_strings(&taken, &string, 1) == 1)
+        n++;
+    if (kw_json_pass_strings(&passed) != n || passed.pos != taken.pos ||
+        passed.state != taken.state || passed.error != taken.error)
+        broken("a row of strings");
+}
+
 static json_t *build_array(struct walk *walk)
 {
     json_t *array = json_array();
 
+    if (walk->in_rows)
+        pass_row(walk);
     for (;;) {
         struct kw_json_text strings[3];
         size_t n =
