@@ -36,11 +36,12 @@
 #define BASE_MAX_MW  32000.0
 
 /** Bits of a cost that are dropped: 64 steps an octave are left. Steps of their own; steps that
- * share a bucket behind them; all buckets. */
-#define STEP_SHIFT  46
+ * share a bucket behind them; all buckets, and one that is of none. */
+#define STEP_SHIFT  17
 #define FINE_STEPS  32
 #define COARSE_LOG2 2
 #define BUCKETS     64
+#define NO_BUCKET   BUCKETS
 
 /** What a node loses that is emptier than the fullest of its bucket by TIE_FILL or more, in ranks:
  * below 1, so that buckets stay apart. Of these two, half as much saved as much less, in the
@@ -61,8 +62,8 @@
 #define DEFAULT_LIFE_S 3600.0
 
 /** Of scratch.value. */
-#define UNKNOWN (-1.0)
-#define SHUNNED (-2.0)
+#define UNKNOWN (-1.0f)
+#define SHUNNED (-2.0f)
 
 /** Fills closer than this are the same: utilisation of a window is no more exact. */
 #define FLOOR_FILL 0.02
@@ -114,7 +115,7 @@ static void fill_rest(const struct ext_score *score, uint8_t *scores)
     uint8_t neutral = median(counts, score->known);
     for (size_t i = 0; i < score->n; i++) {
         if (!is_known(&score->scratch[i]))
-            scores[i] = score->scratch[i].value == UNKNOWN ? neutral : 0;
+            scores[i] = score->scratch[i].value > SHUNNED ? neutral : 0;
     }
 }
 
@@ -131,27 +132,35 @@ static double base_mw(const struct ext_score *score)
     if (pod->expected_mw > 0)
         base *= (score->min + score->max) / 2 / pod->expected_mw;
     /* never 0, which has no octaves */
-    return base > DBL_MIN ? base : DBL_MIN;
+    return base > (double)FLT_MIN ? base : (double)FLT_MIN;
 }
 
-/** A number above 0 as an integer that rises with it, by 2^52 an octave. */
-static uint64_t bits_of(double value)
+/** A number above 0 as an integer that rises with it, by 2^23 an octave. */
+static inline int32_t bits_of(float value)
 {
-    uint64_t bits;
+    int32_t bits;
 
     memcpy(&bits, &value, sizeof(bits));
     return bits;
 }
 
-/** @param bits of a cost. @param least of the least. */
-static unsigned bucket_of(uint64_t bits, uint64_t least)
+/** Puts each candidate into the bucket of its cost. @param least of the costs. */
+static void fill_buckets(const struct ext_score_scratch *restrict scratch, size_t n, float base,
+                         float least, uint8_t *restrict ret_buckets)
 {
-    uint64_t step = (bits - least) >> STEP_SHIFT;
-    /* the lesser of both, as below the first wide one this wraps round to more than any step */
-    uint64_t coarse = FINE_STEPS + ((step - FINE_STEPS) >> COARSE_LOG2);
-    uint64_t bucket = step < coarse ? step : coarse;
+    int32_t first = bits_of(least + base);
 
-    return bucket < BUCKETS - 1 ? (unsigned)bucket : BUCKETS - 1;
+    /* without branches, so that the compiler does some at once */
+    for (size_t i = 0; i < n; i++) {
+        /* as a difference without sign, since that of an unknown one means nothing */
+        int32_t step =
+            (int32_t)((uint32_t)bits_of(scratch[i].value + base) - (uint32_t)first) >> STEP_SHIFT;
+        int32_t wide = step > FINE_STEPS ? step - FINE_STEPS : 0;
+        int32_t bucket = (step < FINE_STEPS ? step : FINE_STEPS) + (wide >> COARSE_LOG2);
+        bucket = bucket < BUCKETS - 1 ? bucket : BUCKETS - 1;
+        int32_t unknown = bits_of(scratch[i].value) >> 31; /* the sign, as 0 or all ones */
+        ret_buckets[i] = (uint8_t)(bucket + ((NO_BUCKET - bucket) & unknown));
+    }
 }
 
 /** A bucket of costs: what its candidates lose, in levels, and between which fills they lie. */
@@ -160,8 +169,53 @@ struct bucket {
     double lost;     /**< by each */
     double tie_lost; /**< beyond that, by one that is emptier than the fullest, at most */
     double lost_per_fill;
-    double fullest, emptiest;
+    double fullest, emptiest; /**< fullest < 0: it holds none */
 };
+
+/** Between which fills the candidates of a bucket lie: the greater of each is taken. */
+struct span {
+    float fullest, emptiest_negative;
+};
+
+static inline void widen(struct span *span, struct span by)
+{
+    span->fullest = by.fullest > span->fullest ? by.fullest : span->fullest;
+    span->emptiest_negative = by.emptiest_negative > span->emptiest_negative
+                                  ? by.emptiest_negative
+                                  : span->emptiest_negative;
+}
+
+/** Neighbours in a list often share a bucket, and would wait for each other's span. */
+#define LANES 4
+
+/** Finds between which fills the buckets' candidates lie. */
+static void span_buckets(const struct ext_score_scratch *restrict scratch,
+                         const uint8_t *restrict at, size_t n, struct bucket buckets[BUCKETS])
+{
+    struct span spans[LANES][BUCKETS + 1];
+
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        for (unsigned i = 0; i < BUCKETS + 1; i++)
+            spans[lane][i] = (struct span){-1, -(float)INFINITY};
+    }
+    for (size_t i = 0; i < n; i++) {
+        float fill = scratch[i].fill;
+        widen(&spans[i % LANES][at[i]], (struct span){fill, -fill});
+    }
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        struct span all = spans[0][i];
+        for (unsigned lane = 1; lane < LANES; lane++)
+            widen(&all, spans[lane][i]);
+        buckets[i] = (struct bucket){.fullest = (double)all.fullest,
+                                     .emptiest = -(double)all.emptiest_negative};
+    }
+}
+
+/** fmin without a call; neither is NaN. */
+static inline double lesser(double a, double b)
+{
+    return a < b ? a : b;
+}
 
 /** Ranks the buckets that hold a candidate. @return the greatest rank of a candidate, as lost by
  * cost and ties together; TIE_RANKS where there is one bucket: ranks are stretched, ties alone are
@@ -176,8 +230,9 @@ static double rank_buckets(struct bucket buckets[BUCKETS])
         if (bucket->fullest < 0)
             continue;
         bucket->rank = held++ + STEP_RANKS * i;
-        double emptier = fmin((bucket->fullest - bucket->emptiest) / TIE_FILL, 1);
-        most = fmax(most, bucket->rank + (i == BUCKETS - 1 ? 0 : emptier * TIE_RANKS));
+        double emptier = lesser((bucket->fullest - bucket->emptiest) / TIE_FILL, 1);
+        double rank = bucket->rank + (i == BUCKETS - 1 ? 0 : emptier * TIE_RANKS);
+        most = rank > most ? rank : most;
     }
     return held > 1 ? most : TIE_RANKS;
 }
@@ -188,7 +243,7 @@ static double rank_buckets(struct bucket buckets[BUCKETS])
  * fourth root it is 89 and 76 %, and in proportion 89 and 85 %. */
 static double lost_at(double part, bool lasting)
 {
-    double lost = fmin(part, 1);
+    double lost = lesser(part, 1);
 
     return (LEVELS - 1) * (lasting ? sqrt(lost) : sqrt(sqrt(lost)));
 }
@@ -204,41 +259,47 @@ static void level_buckets(struct bucket buckets[BUCKETS], bool lasting)
             continue;
         bucket->lost = lost_at(bucket->rank / most, lasting);
         /* what is beyond the last step is not told apart, by its fill neither */
-        double ranks = i == BUCKETS - 1 ? 0 : fmin(most - bucket->rank, TIE_RANKS);
+        double ranks = i == BUCKETS - 1 ? 0 : lesser(most - bucket->rank, TIE_RANKS);
         bucket->tie_lost = lost_at((bucket->rank + ranks) / most, lasting) - bucket->lost;
         bucket->lost_per_fill = ranks > 0 ? bucket->tie_lost * TIE_RANKS / (TIE_FILL * ranks) : 0;
+    }
+}
+
+/** What a bucket's candidates score: `best` for the fullest. */
+struct tariff {
+    float best, fullest, lost_per_fill, tie_lost;
+};
+
+/** Turns buckets into scores. */
+static void charge(const struct ext_score_scratch *restrict scratch,
+                   const struct tariff *restrict tariffs, size_t n, uint8_t *restrict scores)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct tariff *tariff = &tariffs[scores[i]];
+        float lost = (tariff->fullest - scratch[i].fill) * tariff->lost_per_fill;
+        lost = lost < tariff->tie_lost ? lost : tariff->tie_lost;
+        scores[i] = (uint8_t)(int32_t)(tariff->best - lost);
     }
 }
 
 /** Levels of `efficient`: scratch.value holds costs. Between the passes, scores hold buckets. */
 static void score_costs(struct ext_score *score, uint8_t *scores)
 {
-    double base = base_mw(score);
-    uint64_t least = bits_of(score->min + base);
     struct bucket buckets[BUCKETS];
+    struct tariff tariffs[BUCKETS + 1] = {{0}};
 
-    for (unsigned i = 0; i < BUCKETS; i++)
-        buckets[i] = (struct bucket){.fullest = -1, .emptiest = (double)INFINITY};
-    for (size_t i = 0; i < score->n; i++) {
-        const struct ext_score_scratch *s = &score->scratch[i];
-        if (!is_known(s))
-            continue;
-        unsigned at = bucket_of(bits_of(s->value + base), least);
-        struct bucket *bucket = &buckets[at];
-        bucket->fullest = s->fill > bucket->fullest ? s->fill : bucket->fullest;
-        bucket->emptiest = s->fill < bucket->emptiest ? s->fill : bucket->emptiest;
-        scores[i] = (uint8_t)at;
-    }
+    fill_buckets(score->scratch, score->n, (float)base_mw(score), (float)score->min, scores);
+    span_buckets(score->scratch, scores, score->n, buckets);
     level_buckets(buckets, score->pod.lasting);
-    for (size_t i = 0; i < score->n; i++) {
-        const struct ext_score_scratch *s = &score->scratch[i];
-        if (!is_known(s))
-            continue;
-        const struct bucket *bucket = &buckets[scores[i]];
-        double lost = (bucket->fullest - s->fill) * bucket->lost_per_fill;
-        lost = lost < bucket->tie_lost ? lost : bucket->tie_lost;
-        scores[i] = (uint8_t)(LEVELS - 1 + 0.5 - bucket->lost - lost);
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        const struct bucket *bucket = &buckets[i];
+        if (bucket->fullest >= 0)
+            tariffs[i] = (struct tariff){.best = (float)(LEVELS - 1 + 0.5 - bucket->lost),
+                                         .fullest = (float)bucket->fullest,
+                                         .lost_per_fill = (float)bucket->lost_per_fill,
+                                         .tie_lost = (float)bucket->tie_lost};
     }
+    charge(score->scratch, tariffs, score->n, scores);
 }
 
 /** Levels of `performance`: the emptier, the better. */
@@ -250,8 +311,27 @@ static void score_room(const struct ext_score *score, uint8_t *scores)
     for (size_t i = 0; i < score->n; i++) {
         const struct ext_score_scratch *s = &score->scratch[i];
         if (is_known(s))
-            scores[i] = equal ? EXT_SCORE_NEUTRAL : level_of(&scale, s->value);
+            scores[i] = equal ? EXT_SCORE_NEUTRAL : level_of(&scale, (double)s->value);
     }
+}
+
+/** Finds how many candidates are known, and between which values they lie. */
+static void survey(struct ext_score *score)
+{
+    float min = (float)INFINITY;
+    float max = -(float)INFINITY;
+    uint32_t known = 0;
+
+    for (size_t i = 0; i < score->n; i++) {
+        float value = score->scratch[i].value;
+        float least = value < 0 ? (float)INFINITY : value;
+        min = least < min ? least : min;
+        max = value > max ? value : max;
+        known += value >= 0;
+    }
+    score->known = known;
+    score->min = (double)min;
+    score->max = (double)max;
 }
 
 void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
@@ -264,8 +344,6 @@ void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
         .scratch = scratch,
         .wakes_per_ms = 1e-3 / life_s,
         .shuns_sleep = life_s < EXT_WAKES_FROM_S,
-        .min = (double)INFINITY,
-        .max = -(double)INFINITY,
     };
 }
 
@@ -276,45 +354,55 @@ static double crowding(const struct ext_place *place)
     return (double)place->fill + (place->risk_permille > 1000 || place->wake_uj > 0 ? 1 : 0);
 }
 
+/** Fill by which a node wins ties: one that the pod would overload wins none by being full. */
+static inline float fill_for_ties(const struct ext_place *place, double mcpu)
+{
+    float fill = place->fill < TIE_FULL ? place->fill : TIE_FULL;
+
+    return place->used_mcpu + mcpu > (double)place->capacity_mcpu ? 0 : fill;
+}
+
+static void take_costs(const struct ext_score *score, const struct ext_place *const *places,
+                       size_t n, struct ext_score_scratch *scratch)
+{
+    const double mcpu = score->pod.mcpu;
+    const double wakes_per_ms = score->wakes_per_ms;
+    const bool shuns_sleep = score->shuns_sleep;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct ext_place *place = places[i];
+        if (place == NULL || (place->wake_uj > 0 && shuns_sleep)) {
+            scratch[i] = (struct ext_score_scratch){.value = place == NULL ? UNKNOWN : SHUNNED};
+            continue;
+        }
+        scratch[i].value = (float)ext_place_cost_mw(place, mcpu, wakes_per_ms);
+        scratch[i].fill = fill_for_ties(place, mcpu);
+    }
+}
+
+static void take_crowding(const struct ext_place *const *places, size_t n,
+                          struct ext_score_scratch *scratch)
+{
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = (struct ext_score_scratch){
+            .value = places[i] == NULL ? UNKNOWN : (float)crowding(places[i])};
+}
+
 void ext_score_take(struct ext_score *score, const struct ext_place *const *places, size_t n)
 {
     struct ext_score_scratch *scratch = score->scratch + score->n;
-    bool by_cost = score->pod.placement == KW_PLACEMENT_EFFICIENT;
-    double mcpu = score->pod.mcpu;
-    double min = score->min;
-    double max = score->max;
-    size_t known = 0;
 
     score->n += n;
-    if (score->pod.placement == KW_PLACEMENT_OFF)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        const struct ext_place *place = places[i];
-        struct ext_score_scratch *s = &scratch[i];
-        if (place == NULL) {
-            s->value = UNKNOWN;
-            continue;
-        }
-        if (score->shuns_sleep && by_cost && place->wake_uj > 0) {
-            s->value = SHUNNED;
-            continue;
-        }
-        s->value = by_cost ? ext_place_cost_mw(place, mcpu, score->wakes_per_ms) : crowding(place);
-        /* a node that the pod would overload wins no tie by being full */
-        s->fill = (double)(place->fill < TIE_FULL ? place->fill : TIE_FULL);
-        if (place->used_mcpu + mcpu > (double)place->capacity_mcpu)
-            s->fill = 0;
-        min = s->value < min ? s->value : min;
-        max = s->value > max ? s->value : max;
-        known++;
-    }
-    score->known += known;
-    score->min = min;
-    score->max = max;
+    if (score->pod.placement == KW_PLACEMENT_EFFICIENT)
+        take_costs(score, places, n, scratch);
+    else if (score->pod.placement != KW_PLACEMENT_OFF)
+        take_crowding(places, n, scratch);
 }
 
 size_t ext_score_end(struct ext_score *score, uint8_t *ret_scores)
 {
+    if (score->pod.placement != KW_PLACEMENT_OFF)
+        survey(score);
     if (score->known == 0) {
         for (size_t i = 0; i < score->n; i++)
             ret_scores[i] = EXT_SCORE_NEUTRAL;

@@ -24,9 +24,9 @@ struct ext_score_pod {
 
 /** What a candidate is scored by; its content means nothing to the caller. */
 struct ext_score_scratch {
-    double value; /**< cost in milliwatts (efficient) or crowding (performance), then its rank; -1:
-                     unknown; -2: asleep, and the pod too short to wake it */
-    double fill;  /**< used / capacity, 0 where the pod would overload the node */
+    float value; /**< cost in milliwatts (efficient) or crowding (performance); -1: unknown; -2:
+                    asleep, and the pod too short to wake it */
+    float fill;  /**< used / capacity, 0 where the pod would overload the node */
 };
 
 /** A scoring under way. Fields are private. */
@@ -36,7 +36,7 @@ struct ext_score {
     double wakes_per_ms;
     bool shuns_sleep;
     size_t n, known;
-    double min, max; /* of the known values */
+    double min, max; /* of the known values, once it has ended */
 };
 
 /** Score of every candidate where nothing tells them apart: the middle of 0..10. */
