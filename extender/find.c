@@ -30,13 +30,11 @@ struct unescaped {
     char text[EXT_BATCH][NAME_MAX_ESCAPED + 1];
 };
 
-int ext_finder_begin(struct ext_finder *finder, const struct ext_snapshot *snapshot, int64_t now_ns)
+int ext_finder_begin(struct ext_finder *finder, const struct ext_snapshot *snapshot)
 {
     size_t n = snapshot == NULL ? 0 : snapshot->n + 1;
 
     finder->snapshot = snapshot;
-    finder->now_ns = now_ns;
-    finder->found = NULL;
     finder->last = 0;
     if (n <= finder->cap)
         return 0;
@@ -65,49 +63,30 @@ static struct ext_key key_of(const struct kw_json_text *name, char text[NAME_MAX
     return (struct ext_key){text, kw_json_unescape(&token, text)};
 }
 
-static inline const struct ext_place *place_of(const struct ext_finder *finder,
-                                               const struct ext_live *live)
-{
-    return finder->now_ns > live->good_until_ns ? NULL : ext_place_now(finder->snapshot, live);
-}
-
-static void find_texts(struct ext_finder *finder, const struct kw_json_text *texts, size_t n,
-                       const struct ext_place **places, uint32_t *indices)
+void ext_find_texts(struct ext_finder *finder, const struct kw_json_text *texts, size_t n,
+                    uint32_t *indices)
 {
     const struct ext_snapshot *snapshot = finder->snapshot;
     struct ext_key keys[EXT_BATCH];
-    uint32_t found[EXT_BATCH];
     struct unescaped unescaped;
 
-    for (size_t i = 0; i < n && snapshot == NULL; i++) {
-        places[i] = NULL;
-        if (indices != NULL)
-            indices[i] = 0;
-    }
+    for (size_t i = 0; i < n && snapshot == NULL; i++)
+        indices[i] = 0;
     if (snapshot == NULL || n == 0) /* with optimisation gcc asks what keys hold then */
         return;
     for (size_t i = 0; i < n; i++)
         keys[i] = key_of(&texts[i], unescaped.text[i]);
-    ext_snapshot_find_batch(snapshot, keys, n, found);
-    if (indices != NULL)
-        memcpy(indices, found, n * sizeof(*found));
+    ext_snapshot_find_batch(snapshot, keys, n, indices);
     for (size_t i = 0; i < n; i++) {
-        places[i] = found[i] == 0 ? NULL : place_of(finder, &snapshot->live[found[i] - 1]);
-        if (finder->next[finder->last] != found[i])
-            finder->next[finder->last] = found[i];
-        finder->last = found[i];
+        if (finder->next[finder->last] != indices[i])
+            finder->next[finder->last] = indices[i];
+        finder->last = indices[i];
     }
-}
-
-void ext_find_texts(struct ext_finder *finder, const struct kw_json_text *texts, size_t n,
-                    const struct ext_place **places)
-{
-    find_texts(finder, texts, n, places, finder->found);
 }
 
 /** Takes names as long as each is the expected one. @return how many. */
 static size_t follow(struct ext_finder *finder, struct kw_json *json, struct kw_json_text *texts,
-                     const struct ext_place **places, uint32_t *indices, size_t n)
+                     uint32_t *indices, size_t n)
 {
     const struct ext_snapshot *snapshot = finder->snapshot;
     uint32_t last = finder->last;
@@ -124,9 +103,7 @@ static size_t follow(struct ext_finder *finder, struct kw_json *json, struct kw_
         if (at == NULL)
             break;
         texts[got] = (struct kw_json_text){.at = at, .len = live->name_len};
-        places[got] = place_of(finder, live);
-        if (indices != NULL)
-            indices[got] = next;
+        indices[got] = next;
         last = next;
     }
     finder->last = last;
@@ -134,17 +111,15 @@ static size_t follow(struct ext_finder *finder, struct kw_json *json, struct kw_
 }
 
 size_t ext_find_strings(struct ext_finder *finder, struct kw_json *json, struct kw_json_text *texts,
-                        const struct ext_place **places, size_t n)
+                        uint32_t *indices, size_t n)
 {
-    uint32_t *indices = finder->found;
     size_t hashed = LEAST_HASHED;
     size_t got = 0;
 
     while (got < n) {
         /* the first name of a list is not expected, nor what follows an unknown one */
-        size_t known = finder->last == 0 ? 0
-                                         : follow(finder, json, texts + got, places + got,
-                                                  indices == NULL ? NULL : indices + got, n - got);
+        size_t known =
+            finder->last == 0 ? 0 : follow(finder, json, texts + got, indices + got, n - got);
         got += known;
         if (known > 0)
             hashed = LEAST_HASHED;
@@ -152,7 +127,7 @@ size_t ext_find_strings(struct ext_finder *finder, struct kw_json *json, struct 
             hashed *= 2;
         size_t wanted = n - got < hashed ? n - got : hashed;
         size_t more = kw_json_strings(json, texts + got, wanted);
-        find_texts(finder, texts + got, more, places + got, indices == NULL ? NULL : indices + got);
+        ext_find_texts(finder, texts + got, more, indices + got);
         got += more;
         if (more < wanted)
             break;

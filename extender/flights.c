@@ -156,7 +156,7 @@ static void tell_decision(struct ext_flights *flights, const struct ext_bound_po
     double mw = -1;
 
     if (node != NULL && node->has_curve)
-        mw = ext_place_marginal_mw(ext_place_now(last, &last->live[node - last->nodes]),
+        mw = ext_place_marginal_mw(ext_place_now(last, (size_t)(node - last->nodes)),
                                    (double)pod->mcpu);
     if (ext_decisions_bound(flights->conf.decisions, pod->uid, pod->node, mw, &saved_mw)) {
         stats->dry_compared++;

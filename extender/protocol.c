@@ -61,19 +61,13 @@ static int match(void **list, size_t *cap, size_t n, size_t size)
     return 0;
 }
 
-/** Room for what is found of as many names. @param at where the next ones go. @return 0 or -ENOMEM.
- */
-static int reserve_found(struct ext_args *args, struct ext_finder *finder, size_t n, size_t at)
+/** Room for what is found of, and said to, as many names. @return 0 or -ENOMEM. */
+static int reserve_found(struct ext_args *args, size_t n)
 {
-    int rc = match((void **)&args->places, &args->places_cap, n, sizeof(void *));
+    int rc = match((void **)&args->indices, &args->indices_cap, n, sizeof(*args->indices));
 
-    if (rc < 0 || !args->with_indices)
-        return rc;
-    rc = match((void **)&args->indices, &args->indices_cap, n, sizeof(*args->indices));
-    if (rc == 0)
+    if (rc == 0 && args->want >= EXT_ARGS_VERDICTS)
         rc = match((void **)&args->verdicts, &args->verdicts_cap, n, sizeof(*args->verdicts));
-    if (rc == 0)
-        finder->found = args->indices + at;
     return rc;
 }
 
@@ -95,19 +89,19 @@ static ssize_t take_names(struct kw_json *json, struct ext_finder *finder, struc
 
     if (finder == NULL)
         return (ssize_t)kw_json_strings(json, args->names + at, n);
-    if (reserve_found(args, finder, args->names_cap, at) < 0)
+    if (reserve_found(args, args->names_cap) < 0)
         return -ENOMEM;
-    return (ssize_t)ext_find_strings(finder, json, args->names + at, args->places + at, n);
+    return (ssize_t)ext_find_strings(finder, json, args->names + at, args->indices + at, n);
 }
 
-static int scan_names(struct kw_json *json, struct ext_finder *finder, struct ext_args *args)
+/** Takes the rest of NodeNames, name by name. @return 0; -EBADMSG; -E2BIG; -ENOMEM. */
+static int scan_each(struct kw_json *json, struct ext_finder *finder, struct ext_args *args)
 {
-    int rc = ext_json_enter(json, KW_JSON_ARRAY);
+    const char *list = json->pos;
+    bool nulls = false;
+    int rc = 0;
 
-    args->n_names = 0;
-    args->has_names = rc == EXT_JSON_OPEN;
-    if (rc != EXT_JSON_OPEN)
-        return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    ext_recall_drop(&args->recall);
     if (finder != NULL)
         finder->last = 0;
     for (;;) {
@@ -125,18 +119,76 @@ static int scan_names(struct kw_json *json, struct ext_finder *finder, struct ex
             continue;
         enum kw_json_type type = kw_json_next(json, &token);
         if (type == KW_JSON_ARRAY_END)
-            return 0;
+            return finder == NULL || nulls
+                       ? 0
+                       : ext_recall_keep(&args->recall, finder->snapshot, list,
+                                         (size_t)(token.at - list), args->names, args->n_names);
         if (type != KW_JSON_NULL && type != KW_JSON_STRING)
             return -EBADMSG;
         if (left == 0)
             return -E2BIG;
+        nulls = true;
         args->names[args->n_names] = name_of(&token);
         if (finder != NULL)
-            args->places[args->n_names] = NULL; /* too long for a node of ours, or none */
-        if (finder != NULL && args->with_indices)
-            args->indices[args->n_names] = 0;
+            args->indices[args->n_names] = 0; /* too long for a node of ours, or none */
         args->n_names++;
     }
+}
+
+/** Takes the rest of NodeNames where it is the list that was read last. @return 1; 0 where it is
+ * another; -ENOMEM. */
+static int scan_again(struct kw_json *json, const struct ext_finder *finder, struct ext_args *args)
+{
+    struct ext_recall *recall = &args->recall;
+
+    if (finder == NULL || !ext_recall_is(recall, finder->snapshot, json->pos, json->end))
+        return 0;
+    kw_json_pass_known(json, recall->len);
+    recall->unalike = 0;
+    args->n_names = recall->n;
+    return reserve_found(args, recall->n) < 0 ? -ENOMEM : 1;
+}
+
+/** Passes over the rest of NodeNames. @return as scan_each. */
+static int scan_list(struct kw_json *json, struct ext_args *args)
+{
+    const struct kw_json begin = *json; /* a null is rare, and then names are read after all */
+
+    for (;;) {
+        struct kw_json_token token;
+        args->n_names += kw_json_pass_strings(json);
+        if (args->n_names > EXT_NODES_MAX)
+            return -E2BIG;
+        enum kw_json_type type = kw_json_next(json, &token);
+        if (type == KW_JSON_ARRAY_END) {
+            args->list = begin.pos;
+            args->list_len = (size_t)(token.at - begin.pos);
+            return 0;
+        }
+        if (type != KW_JSON_NULL)
+            return -EBADMSG;
+        *json = begin;
+        args->n_names = 0;
+        return scan_each(json, NULL, args);
+    }
+}
+
+static int scan_names(struct kw_json *json, struct ext_finder *finder, struct ext_args *args)
+{
+    struct kw_json_token token;
+    int rc = ext_json_enter(json, KW_JSON_ARRAY);
+
+    args->n_names = 0;
+    args->list = NULL;
+    args->has_names = rc == EXT_JSON_OPEN;
+    if (rc != EXT_JSON_OPEN)
+        return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    if (args->want == EXT_ARGS_LIST)
+        return scan_list(json, args);
+    rc = scan_again(json, finder, args);
+    if (rc == 0)
+        return scan_each(json, finder, args);
+    return rc < 0 || kw_json_next(json, &token) == KW_JSON_ARRAY_END ? (rc < 0 ? rc : 0) : -EBADMSG;
 }
 
 /** The inside of one Node, after its opening bracket. @param ret_end behind its closing one. */
@@ -228,16 +280,15 @@ static int find_items(struct ext_finder *finder, struct ext_args *args)
 {
     struct kw_json_text names[EXT_BATCH];
 
-    if (reserve_found(args, finder, args->items_cap, 0) < 0)
+    ext_recall_drop(&args->recall); /* its indices are overwritten */
+    if (reserve_found(args, args->items_cap) < 0)
         return -ENOMEM;
     finder->last = 0;
     for (size_t from = 0; from < args->n_items; from += EXT_BATCH) {
         size_t n = args->n_items - from < EXT_BATCH ? args->n_items - from : EXT_BATCH;
         for (size_t i = 0; i < n; i++)
             names[i] = args->items[from + i].name;
-        if (args->with_indices)
-            finder->found = args->indices + from;
-        ext_find_texts(finder, names, n, args->places + from);
+        ext_find_texts(finder, names, n, args->indices + from);
     }
     return 0;
 }
@@ -261,7 +312,7 @@ static int scan_field(struct kw_json *json, const struct kw_json_token *key,
     return ext_json_pass(json);
 }
 
-int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, bool with_indices,
+int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, enum ext_args_want want,
                   struct ext_args *args, const char **ret_why)
 {
     struct kw_json json;
@@ -272,7 +323,8 @@ int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, bool 
     args->has_names = args->has_nodes = false;
     args->n_names = args->n_items = 0;
     args->body_len = len;
-    args->with_indices = with_indices;
+    args->want = want;
+    args->list = NULL;
     kw_json_begin(&json, body, len);
     *ret_why = "the body is no JSON object";
     rc = ext_json_enter(&json, KW_JSON_OBJECT);
@@ -302,9 +354,9 @@ void ext_args_free(struct ext_args *args)
 {
     free(args->names);
     free(args->items);
-    free(args->places);
     free(args->indices);
     free(args->verdicts);
+    ext_recall_free(&args->recall);
     *args = (struct ext_args){0};
 }
 
@@ -336,6 +388,8 @@ static size_t run_end(const struct ext_args *args, size_t from)
  */
 static char *put_names(char *at, const struct ext_args *args)
 {
+    if (args->list != NULL)
+        return put(at, args->list, args->list_len);
     for (size_t i = 0; i < args->n_names;) {
         size_t end = run_end(args, i);
         if (i > 0)
@@ -407,46 +461,4 @@ int ext_answer_filter_error(const char *why, struct kw_buf *out)
     (void)kw_buf_adds(out, why);
     (void)kw_buf_adds(out, "\"}");
     return out->failed ? -ENOMEM : 0;
-}
-
-/** What stands behind a name, by score. */
-static const struct {
-    char text[16];
-    uint8_t len;
-} tails[] = {
-#define TAIL(score)                                                        \
-    {                                                                      \
-        "\",\"Score\":" #score "},", TEXT_LEN("\",\"Score\":" #score "},") \
-    }
-    TAIL(0), TAIL(1), TAIL(2), TAIL(3), TAIL(4),  TAIL(5),
-    TAIL(6), TAIL(7), TAIL(8), TAIL(9), TAIL(10),
-#undef TAIL
-};
-
-int ext_answer_prioritize(const struct ext_args *args, const uint8_t *scores, struct kw_buf *out)
-{
-    static const char head[16] = "{\"Host\":\"";
-    size_t n = ext_args_count(args);
-    size_t room =
-        TEXT_LEN("[]") + 1 + sizeof(tails[0].text) + n * TEXT_LEN("{\"Host\":\"\",\"Score\":10},");
-
-    if (args->has_names)
-        room += args->body_len; /* of which the names are a part */
-    for (size_t i = 0; !args->has_names && i < n; i++)
-        room += args->items[i].name.len;
-    if (kw_buf_reserve(out, room) < 0)
-        return -ENOMEM;
-    char *at = PUT_TEXT(out->data + out->len, "[");
-    for (size_t i = 0; i < n; i++) {
-        const struct kw_json_text *name = ext_args_name(args, i);
-        /* texts of a fixed 16 bytes: what is too long is overwritten by what follows */
-        (void)put(at, head, sizeof(head));
-        at = kw_bytes_put(at + TEXT_LEN("{\"Host\":\""), name->at, name->len);
-        (void)put(at, tails[scores[i]].text, sizeof(tails[0].text));
-        at += tails[scores[i]].len;
-    }
-    at -= n > 0 ? 1 : 0; /* the comma behind the last */
-    *at++ = ']';
-    close_buf(out, at);
-    return 0;
 }

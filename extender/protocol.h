@@ -9,6 +9,7 @@
 #include "common/buf.h"
 #include "common/json_scan.h"
 #include "extender/find.h"
+#include "extender/recall.h"
 
 /*
  * The scheduler's requests and our answers as they travel (k8s.io/kube-scheduler/extender/v1), read
@@ -28,35 +29,43 @@ struct ext_item {
     size_t len;
 };
 
+/** What is wanted of the candidates. Each includes what stands before it. */
+enum ext_args_want {
+    EXT_ARGS_LIST,    /**< of NodeNames as much as ext_answer_filter needs: ext_args_name may not be
+                            asked */
+    EXT_ARGS_NAMES,   /**< each name */
+    EXT_ARGS_INDICES, /**< args->indices; wants a finder */
+    EXT_ARGS_VERDICTS, /**< room for args->verdicts */
+};
+
 /** Request of filter and prioritize. Zero-initialised is empty; reused for the next request. */
 struct ext_args {
     struct kw_extender_pod pod;
-    bool has_names;    /**< NodeNames given and not null */
-    bool has_nodes;    /**< Nodes given and not null */
-    bool with_indices; /**< as it was read */
+    bool has_names;          /**< NodeNames given and not null */
+    bool has_nodes;          /**< Nodes given and not null */
+    enum ext_args_want want; /**< as it was read */
+    const char *list; /**< with EXT_ARGS_LIST: what stands between the brackets of NodeNames; NULL
+                         where a null is among it, and then the names were read */
+    size_t list_len;
     size_t n_names, n_items;
-    size_t names_cap, items_cap, places_cap, indices_cap;
+    size_t names_cap, items_cap, indices_cap, verdicts_cap;
     size_t body_len;            /**< of the request that was read */
     struct kw_json_text *names; /**< as received: the spans between the quotes */
     struct ext_item *items;
-    const struct ext_place **places; /**< where the candidates stand, as ext_find_strings has it;
-                                        set where a finder was given */
-    uint32_t *indices; /**< the candidates in the snapshot, plus 1; 0: unknown; set where they were
-                          wanted */
-    size_t verdicts_cap;
+    uint32_t *indices; /**< the candidates in the snapshot, plus 1; 0: unknown */
     uint8_t *verdicts; /**< enum ext_cap_verdict of each; the caller's to set before an answer that
                           takes them */
+    struct ext_recall recall;
 };
 
 /**
  * Reads a request.
- * @param with_indices whether args->indices and room for args->verdicts are wanted, too.
- * @param finder begun; finds the candidates. NULL: they are not looked for.
+ * @param finder begun; finds the candidates. NULL where `want` needs none.
  * @param args what it held is replaced; not to be used after a failure but to read again.
  * @param ret_why static text for the caller, set on failure.
  * @return 0; -EBADMSG malformed or of wrong types; -E2BIG more than EXT_NODES_MAX nodes; -ENOMEM.
  */
-int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, bool with_indices,
+int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, enum ext_args_want want,
                   struct ext_args *args, const char **ret_why);
 void ext_args_free(struct ext_args *args);
 

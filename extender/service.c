@@ -146,7 +146,7 @@ static void note_zone(const struct ext_snapshot *snapshot, const struct ext_plac
 
 /** The first candidates of the highest score; found by memchr, since a request waits. */
 static void note_best(const struct ext_workspace *workspace, const struct ext_snapshot *snapshot,
-                      double mcpu, struct ext_decision *decision)
+                      double mcpu, int64_t now_ns, struct ext_decision *decision)
 {
     const struct ext_args *args = &workspace->args;
     size_t n = ext_args_count(args);
@@ -159,7 +159,7 @@ static void note_best(const struct ext_workspace *workspace, const struct ext_sn
         for (; at != NULL && decision->n_best < EXT_BEST;
              at = memchr(at + 1, top, (size_t)(end - at - 1))) {
             size_t i = (size_t)(at - workspace->scores);
-            const struct ext_place *place = args->places[i];
+            const struct ext_place *place = ext_found_place(snapshot, args->indices[i], now_ns);
             struct ext_candidate *best = &decision->best[decision->n_best];
             if (place == NULL)
                 continue;
@@ -222,7 +222,7 @@ static void note(struct ext_service *service, const struct ext_workspace *worksp
         bool efficient = decision->placement == KW_PLACEMENT_EFFICIENT;
         decision->min_mw = efficient ? score->min : 0;
         decision->max_mw = efficient ? score->max : 0;
-        note_best(workspace, snapshot, (double)outlook->mcpu, decision);
+        note_best(workspace, snapshot, (double)outlook->mcpu, now_ns, decision);
     }
     ext_decisions_done(service->decisions, decision);
 }
@@ -252,6 +252,24 @@ static const struct ext_caps *caps_for(const struct ext_service *service,
     return snapshot->caps;
 }
 
+/** Candidates whose places are looked up together. */
+#define TAKEN_AT_ONCE 32
+
+static void take_candidates(struct ext_score *score, const struct ext_snapshot *snapshot,
+                            const uint32_t *indices, size_t n, int64_t now_ns)
+{
+    const struct ext_place *places[TAKEN_AT_ONCE];
+
+    for (size_t from = 0; from < n; from += TAKEN_AT_ONCE) {
+        size_t some = n - from < TAKEN_AT_ONCE ? n - from : TAKEN_AT_ONCE;
+        for (size_t i = 0; i < some; i++) {
+            places[i] = ext_found_place(snapshot, indices[from + i], now_ns);
+            __builtin_prefetch(places[i]); /* a few at a time come together */
+        }
+        ext_score_take(score, places, some);
+    }
+}
+
 /** Scores the candidates into workspace->scores. */
 static int score_candidates(struct ext_service *service, struct ext_workspace *workspace,
                             const struct ext_snapshot *snapshot, int64_t now_ns)
@@ -271,11 +289,11 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
     if (reserve_candidates(workspace, n) < 0)
         return -ENOMEM;
     ext_score_begin(&score, &wanted, workspace->scratch);
-    ext_score_take(&score, args->places, n);
+    take_candidates(&score, snapshot, args->indices, n, now_ns);
     size_t known = ext_score_end(&score, workspace->scores);
     const struct ext_caps *caps = caps_for(service, policy, snapshot, &args->pod);
     uint64_t penalised = 0;
-    if (caps != NULL && args->with_indices && n > 0) {
+    if (caps != NULL && args->want == EXT_ARGS_VERDICTS && n > 0) {
         const struct ext_cap_need need = ext_gate_need(&args->pod, &outlook, policy->cap_sigmas);
         penalised = ext_gate_penalise(caps, args, &need, workspace->scores);
     }
@@ -315,7 +333,7 @@ static int answer_filter(struct ext_service *service, const struct ext_workspace
     }
     expect(service, workspace->policy, &args->pod, &outlook);
     const struct ext_caps *caps = caps_for(service, workspace->policy, snapshot, &args->pod);
-    bool gated = caps != NULL && args->with_indices && ext_args_count(args) > 0;
+    bool gated = caps != NULL && args->want == EXT_ARGS_VERDICTS && ext_args_count(args) > 0;
     if (gated)
         ext_gate_filter(service, caps, args, &outlook, workspace->policy->cap_sigmas, now_ns,
                         &gate);
@@ -374,13 +392,16 @@ static int answer(struct ext_service *service, enum ext_verb verb, struct ext_wo
         return answer_preempt(service, workspace->policy, snapshot, body, len, out, why);
     /* without caps, a filter looks for no node */
     bool capped = snapshot != NULL && snapshot->caps != NULL;
-    struct ext_finder *finder = verb == EXT_VERB_PRIORITIZE || capped ? &workspace->finder : NULL;
-    int rc = finder == NULL ? 0 : ext_finder_begin(finder, snapshot, now_ns);
+    enum ext_args_want want = capped                        ? EXT_ARGS_VERDICTS
+                              : verb == EXT_VERB_PRIORITIZE ? EXT_ARGS_INDICES
+                                                            : EXT_ARGS_LIST;
+    struct ext_finder *finder = want >= EXT_ARGS_INDICES ? &workspace->finder : NULL;
+    int rc = finder == NULL ? 0 : ext_finder_begin(finder, snapshot);
     if (rc < 0) {
         *why = "out of memory";
         return rc;
     }
-    rc = ext_args_scan(body, len, finder, capped, &workspace->args, why);
+    rc = ext_args_scan(body, len, finder, want, &workspace->args, why);
     if (rc < 0)
         return rc;
     service->stats.bad_pod_values += workspace->args.pod.bad_values;

@@ -73,11 +73,7 @@ static void ask_plugins(struct ext_sim *sim, const struct ext_sim_pod *pod, size
 
 static const struct ext_place *place_of(const struct ext_sim *sim, uint32_t node)
 {
-    const struct ext_live *live = &sim->view.snapshot->live[node];
-
-    if ((int64_t)(sim->now_s * NS_PER_S) > live->good_until_ns)
-        return NULL;
-    return ext_place_now(sim->view.snapshot, live);
+    return ext_place_good(sim->view.snapshot, node, (int64_t)(sim->now_s * NS_PER_S));
 }
 
 static void ask_kwatt(struct ext_sim *sim, const struct ext_sim_pod *pod, size_t n)

@@ -6,9 +6,9 @@
  * other.
  *
  * The table of a large cluster does not fit into the near caches, and a lookup misses them twice in
- * a row (slot, node). So what a request reads of a node, its name included, is kept apart from the
- * rest, two cache lines side by side, and a batch asks for all its slots, then for all those lines,
- * so that the misses of sixteen names overlap. The hash of a name is a sum of products that do not
+ * a row (slot, node). So what a request reads of a node is kept apart from the rest, a cache line
+ * to find it and one to price it, and a batch asks for all its slots, then for all those lines, so
+ * that the misses of sixteen names overlap. The hash of a name is a sum of products that do not
  * wait for each other: names are some 40 bytes and a request has hundreds of them. Its keys are
  * random per process, because names come from Redis, and one hostile writer must not be able to
  * make every lookup slow.
@@ -23,11 +23,10 @@
 
 #include "common/bytes.h"
 
-/** Of what a request reads: processors fetch lines in such pairs. */
-#define LINE_PAIR 128
-_Static_assert(sizeof(struct ext_live) == LINE_PAIR, "one miss a node");
-_Static_assert(offsetof(struct ext_live, good_until_ns) == LINE_PAIR / 2,
-               "what is priced by in one line");
+/** Of what a request reads. */
+#define LINE 64
+_Static_assert(sizeof(struct ext_live) == LINE, "one miss to find a node");
+_Static_assert(sizeof(struct ext_place) == LINE, "one miss to price it");
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -124,26 +123,33 @@ static struct ext_place stand_of(const struct ext_node *node)
     return place;
 }
 
-static struct ext_live live_of(const struct ext_node *node, uint64_t stale_after_ns)
+/** Sets what requests read of a node. @param snapshot not published yet. */
+static void show(struct ext_snapshot *snapshot, size_t index)
 {
+    const struct ext_node *node = &snapshot->nodes[index];
     struct ext_live live = {.good_until_ns = EXT_NEVER_GOOD, .name_len = (uint16_t)node->name_len};
+    _Atomic int64_t *calm = &snapshot->calm_until_ns[index / EXT_CALM];
 
     if (node->has_curve) {
-        live.place = stand_of(node);
+        snapshot->places[index] = stand_of(node);
         live.good_until_ns =
             node->pricing.asleep
                 ? EXT_ALWAYS_GOOD
-                : ext_good_until_ns(node->fresh_ns, node->interval_ns, stale_after_ns);
+                : ext_good_until_ns(node->fresh_ns, node->interval_ns, snapshot->stale_after_ns);
     }
     if (is_plain(node->name, node->name_len)) {
         memcpy(live.text, node->name, node->name_len);
         live.text[node->name_len] = '"';
     }
-    return live;
+    snapshot->live[index] = live;
+    /* it does not rise where a node is set again: the next snapshot has it right */
+    if (index % EXT_CALM == 0 && index == snapshot->n)
+        *calm = live.good_until_ns;
+    else if (live.good_until_ns < *calm)
+        *calm = live.good_until_ns;
 }
 
-static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nodes, size_t n,
-                       uint64_t stale_after_ns)
+static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nodes, size_t n)
 {
     char *name_at = snapshot->names;
 
@@ -159,9 +165,10 @@ static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nod
         name_at[key.len] = '\0';
         node->name = name_at;
         name_at += key.len + 1;
-        snapshot->live[snapshot->n] = live_of(node, stale_after_ns);
+        show(snapshot, snapshot->n);
         *slot =
             (struct ext_slot){.index = (uint32_t)(++snapshot->n), .tag = (uint32_t)(hash >> 32)};
+        snapshot->names_id = mix(snapshot->names_id ^ hash, HASH_B);
     }
 }
 
@@ -172,11 +179,11 @@ static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nod
  */
 #define MAPPED_BYTES (128 * (size_t)1024)
 
-/** @return zeros, aligned to LINE_PAIR; NULL on ENOMEM. */
+/** @return zeros, aligned to LINE; NULL on ENOMEM. */
 static void *new_block(size_t bytes)
 {
     if (bytes < MAPPED_BYTES) {
-        void *block = aligned_alloc(LINE_PAIR, bytes);
+        void *block = aligned_alloc(LINE, bytes);
         return block == NULL ? NULL : memset(block, 0, bytes);
     }
     void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -194,22 +201,26 @@ static void free_block(void *block, size_t bytes)
 /** @param n nodes, with names of so many bytes. @return 0 or -ENOMEM. */
 static int make_room(struct ext_snapshot *snapshot, size_t n, size_t slots, size_t name_bytes)
 {
+    size_t places = (n + 1) * sizeof(*snapshot->places);
     size_t live = (n + 1) * sizeof(*snapshot->live);
+    size_t calm = (n / EXT_CALM + 1) * sizeof(*snapshot->calm_until_ns);
     size_t nodes = (n + 1) * sizeof(*snapshot->nodes);
     size_t table = slots * sizeof(*snapshot->slots);
-    size_t bytes = live + nodes + table + name_bytes;
+    size_t bytes = places + live + calm + nodes + table + name_bytes;
     char *block;
 
-    bytes = (bytes + LINE_PAIR - 1) / LINE_PAIR * LINE_PAIR;
+    bytes = (bytes + LINE - 1) / LINE * LINE;
     block = new_block(bytes);
     if (block == NULL)
         return -ENOMEM;
     snapshot->block = block;
     snapshot->block_bytes = bytes;
-    snapshot->live = (void *)block;
-    snapshot->nodes = (void *)(block + live);
-    snapshot->slots = (void *)(block + live + nodes);
-    snapshot->names = block + live + nodes + table;
+    snapshot->places = (void *)block;
+    snapshot->live = (void *)(block + places);
+    snapshot->calm_until_ns = (void *)(block + places + live);
+    snapshot->nodes = (void *)(block + places + live + calm);
+    snapshot->slots = (void *)(block + places + live + calm + nodes);
+    snapshot->names = block + places + live + calm + nodes + table;
     return 0;
 }
 
@@ -241,7 +252,7 @@ struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, ui
         ext_snapshot_free(&snapshot);
         return NULL;
     }
-    copy_nodes(snapshot, nodes, n, stale_after_ns);
+    copy_nodes(snapshot, nodes, n);
     return snapshot;
 }
 
@@ -280,14 +291,14 @@ void ext_snapshot_set(struct ext_snapshot *snapshot, size_t index, const struct 
 
     *place = *node;
     place->name = name;
-    snapshot->live[index] = live_of(place, snapshot->stale_after_ns);
+    show(snapshot, index);
 }
 
 void ext_snapshot_restand(struct ext_snapshot *snapshot)
 {
     for (size_t i = 0; i < snapshot->n; i++) {
         if (snapshot->nodes[i].has_curve)
-            snapshot->live[i].place = stand_of(&snapshot->nodes[i]);
+            snapshot->places[i] = stand_of(&snapshot->nodes[i]);
     }
 }
 
@@ -297,7 +308,7 @@ void ext_snapshot_set_in_flight(struct ext_snapshot *snapshot, size_t index, dou
 
     node->in_flight_mcpu = mcpu;
     if (node->has_curve)
-        snapshot->live[index].place = stand_of(node);
+        snapshot->places[index] = stand_of(node);
 }
 
 void ext_snapshot_set_zone(struct ext_snapshot *snapshot, size_t index, uint16_t zone,
@@ -308,7 +319,7 @@ void ext_snapshot_set_zone(struct ext_snapshot *snapshot, size_t index, uint16_t
     node->zone = zone;
     node->pricing.energy_price = energy_price;
     if (node->has_curve)
-        ext_place_price(&snapshot->live[index].place, &node->pricing);
+        ext_place_price(&snapshot->places[index], &node->pricing);
 }
 
 int ext_snapshot_add_in_flight(struct ext_snapshot *snapshot, const char *node, double mcpu)
@@ -320,12 +331,15 @@ int ext_snapshot_add_in_flight(struct ext_snapshot *snapshot, const char *node, 
     if (snapshot->n_moved == EXT_MOVES_MAX)
         return -ENOSPC;
     if (snapshot->moved == NULL)
-        snapshot->moved = aligned_alloc(LINE_PAIR, EXT_MOVES_MAX * sizeof(*snapshot->moved));
+        snapshot->moved = aligned_alloc(LINE, EXT_MOVES_MAX * sizeof(*snapshot->moved));
     if (snapshot->moved == NULL)
         return -ENOMEM;
     size_t index = (size_t)(found - snapshot->nodes);
     snapshot->nodes[index].in_flight_mcpu += mcpu;
     snapshot->moved[snapshot->n_moved++] = stand_of(found);
+    /* one that still takes the node for calm has it where it stood before */
+    atomic_store_explicit(&snapshot->calm_until_ns[index / EXT_CALM], EXT_NEVER_GOOD,
+                          memory_order_relaxed);
     /* whoever sees the new index sees the place and the array, too */
     atomic_store_explicit(&snapshot->live[index].moved, (uint16_t)snapshot->n_moved,
                           memory_order_release);
@@ -345,7 +359,7 @@ void ext_snapshot_find_batch(const struct ext_snapshot *snapshot, const struct e
         /* where the name is further on, or unknown, this fetches a line too many */
         uint32_t index = snapshot->slots[(size_t)hashes[i] & snapshot->mask].index;
         __builtin_prefetch(&snapshot->live[index == 0 ? 0 : index - 1]);
-        __builtin_prefetch(&snapshot->live[index == 0 ? 0 : index - 1].good_until_ns);
+        __builtin_prefetch(&snapshot->places[index == 0 ? 0 : index - 1]);
     }
     for (size_t i = 0; i < n; i++)
         ret[i] = find_slot(snapshot, &keys[i], hashes[i])->index;

@@ -61,17 +61,20 @@ struct ext_node {
 /** A node that sleeps: nothing changes until it is woken. */
 #define EXT_ALWAYS_GOOD INT64_MAX
 
-/** What a request reads of a node: two cache lines side by side, so that a large cluster fits into
- * the caches. */
+/** What finding a node reads of it: one cache line. */
 struct ext_live {
-    struct ext_place place; /**< not set where the node has no curve */
     int64_t good_until_ns;  /**< CLOCK_MONOTONIC after which its sample is stale; EXT_NEVER_GOOD
                                without a curve */
-    _Atomic uint16_t moved; /**< where the node stands by now: place in `moved` plus 1; 0: here */
+    _Atomic uint16_t moved; /**< where the node stands by now: place in `moved` plus 1; 0: in
+                               `places` */
     uint16_t name_len;
     char text[EXT_NAME_INLINE + 1]; /**< the name and a quote, as in a request; a longer name, or
                                        one that JSON would escape, leaves it empty */
 };
+
+/** Nodes that are calm together: as long as none of them has moved, nor is stale or without a
+ * curve, nothing is read of them but where they stand. */
+#define EXT_CALM 64
 
 /** How often nodes can move before the next snapshot. */
 #define EXT_MOVES_MAX 4096
@@ -85,13 +88,18 @@ struct ext_slot {
 struct ext_snapshot {
     size_t n;
     struct ext_node *nodes;
-    struct ext_live *live;         /**< one for each of the nodes */
-    uint64_t seed, stale_after_ns; /**< what it was made with */
-    uint64_t keys[8];              /**< of the hash, so that names cannot be chosen to collide */
-    size_t mask;                   /**< slots - 1, a power of two less one */
-    struct ext_slot *slots;        /**< open addressing */
+    struct ext_place *places;       /**< where each of the nodes stood when this was made; not set
+                                       where it has no curve */
+    struct ext_live *live;          /**< one for each of the nodes */
+    _Atomic int64_t *calm_until_ns; /**< of each EXT_CALM nodes: no later than what is said there */
+    uint64_t seed, stale_after_ns;  /**< what it was made with */
+    uint64_t keys[8];               /**< of the hash, so that names cannot be chosen to collide */
+    uint64_t names_id;      /**< of the names in their order: snapshots of one seed that have
+                               the same names have the same */
+    size_t mask;            /**< slots - 1, a power of two less one */
+    struct ext_slot *slots; /**< open addressing */
     char *names;
-    void *block; /**< all four arrays */
+    void *block; /**< all these arrays */
     size_t block_bytes;
     struct ext_place *moved; /**< EXT_MOVES_MAX of them, in the order they were made; NULL: none */
     size_t n_moved;          /**< the writer's alone */
@@ -156,13 +164,23 @@ void ext_snapshot_set_zone(struct ext_snapshot *snapshot, size_t index, uint16_t
  */
 int ext_snapshot_add_in_flight(struct ext_snapshot *snapshot, const char *node, double mcpu);
 
-/** Where a node stands by now. */
+/** Where a node with a curve stands by now. */
 static inline const struct ext_place *ext_place_now(const struct ext_snapshot *snapshot,
-                                                    const struct ext_live *live)
+                                                    size_t index)
 {
-    uint16_t moved = atomic_load_explicit(&live->moved, memory_order_acquire);
+    uint16_t moved = atomic_load_explicit(&snapshot->live[index].moved, memory_order_acquire);
 
-    return moved == 0 ? &live->place : &snapshot->moved[moved - 1];
+    return moved == 0 ? &snapshot->places[index] : &snapshot->moved[moved - 1];
+}
+
+/** Where a node stands by now. @return NULL where its sample is stale, or it has no curve. */
+static inline const struct ext_place *ext_place_good(const struct ext_snapshot *snapshot,
+                                                     size_t index, int64_t now_ns)
+{
+    if (now_ns <=
+        atomic_load_explicit(&snapshot->calm_until_ns[index / EXT_CALM], memory_order_relaxed))
+        return &snapshot->places[index];
+    return now_ns > snapshot->live[index].good_until_ns ? NULL : ext_place_now(snapshot, index);
 }
 
 /** The node that a place of a snapshot is of. */

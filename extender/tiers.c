@@ -47,10 +47,8 @@ int ext_tiers_rank(const struct ext_snapshot *snapshot, double mcpu, int64_t now
 
     if (places == NULL || scratch == NULL || levels == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const struct ext_live *live = &snapshot->live[i];
-        places[i] = now_ns > live->good_until_ns ? NULL : ext_place_now(snapshot, live);
-    }
+    for (size_t i = 0; i < n; i++)
+        places[i] = ext_place_good(snapshot, i, now_ns);
     ext_score_begin(&score, &pod, scratch);
     ext_score_take(&score, places, n);
     (void)ext_score_end(&score, levels);

@@ -31,7 +31,7 @@ static size_t check(struct ext_finder *finder, const struct ext_snapshot *snapsh
                     const char *body)
 {
     struct kw_json_text texts[MAX], plain[MAX];
-    const struct ext_place *places[MAX];
+    uint32_t indices[MAX];
     struct kw_json json;
     struct kw_json_token token;
     size_t n = 0;
@@ -43,11 +43,11 @@ static size_t check(struct ext_finder *finder, const struct ext_snapshot *snapsh
     for (size_t step = 1; step <= MAX; step = step * 5 + 1) {
         kw_json_begin(&json, body, strlen(body));
         (void)kw_json_next(&json, &token);
-        assert_int_equal(ext_finder_begin(finder, snapshot, 0), 0);
+        assert_int_equal(ext_finder_begin(finder, snapshot), 0);
         n = 0;
         for (size_t more = 1; more > 0; n += more) {
             size_t room = MAX - n < step ? MAX - n : step;
-            more = ext_find_strings(finder, &json, texts + n, places + n, room);
+            more = ext_find_strings(finder, &json, texts + n, indices + n, room);
         }
         assert_int_equal(n, want);
     }
@@ -61,8 +61,9 @@ static size_t check(struct ext_finder *finder, const struct ext_snapshot *snapsh
         size_t len = kw_json_unescape(&token, text);
         const struct ext_node *node = ext_snapshot_find(snapshot, text, len);
         const struct ext_place *place =
-            node == NULL ? NULL : &snapshot->live[node - snapshot->nodes].place;
-        assert_ptr_equal(places[i], place);
+            node == NULL ? NULL : &snapshot->places[node - snapshot->nodes];
+        assert_int_equal(indices[i], node == NULL ? 0 : node - snapshot->nodes + 1);
+        assert_ptr_equal(ext_found_place(snapshot, indices[i], 0), place);
         found += place != NULL;
     }
     return found;
@@ -129,7 +130,7 @@ static void test_cut_lists(void **state)
     for (size_t len = 0; len < sizeof(body) - 1; len++) {
         kw_cleanup_free char *copy = malloc(len + 1); /* so that the sanitizer sees */
         struct kw_json_text texts[8];
-        const struct ext_place *places[8];
+        uint32_t indices[8];
         struct kw_json json;
         struct kw_json_token token;
 
@@ -138,8 +139,8 @@ static void test_cut_lists(void **state)
         kw_json_begin(&json, copy, len);
         if (kw_json_next(&json, &token) != KW_JSON_ARRAY)
             continue;
-        assert_int_equal(ext_finder_begin(&finder, snapshot, 0), 0);
-        assert_true(ext_find_strings(&finder, &json, texts, places, 8) <= len / 9);
+        assert_int_equal(ext_finder_begin(&finder, snapshot), 0);
+        assert_true(ext_find_strings(&finder, &json, texts, indices, 8) <= len / 9);
         assert_int_equal(kw_json_next(&json, &token), KW_JSON_ERROR);
     }
     ext_finder_free(&finder);
@@ -183,16 +184,16 @@ static void test_nothing_known(void **state)
     (void)state;
     struct ext_finder finder = {0};
     struct kw_json_text texts[2];
-    const struct ext_place *places[2];
+    uint32_t indices[2] = {7, 7};
     struct kw_json json;
     struct kw_json_token token;
 
     kw_json_begin(&json, "[\"a\",\"b\"]", 9);
     (void)kw_json_next(&json, &token);
-    assert_int_equal(ext_finder_begin(&finder, NULL, 0), 0);
-    assert_int_equal(ext_find_strings(&finder, &json, texts, places, 2), 2);
-    assert_null(places[0]);
-    assert_null(places[1]);
+    assert_int_equal(ext_finder_begin(&finder, NULL), 0);
+    assert_int_equal(ext_find_strings(&finder, &json, texts, indices, 2), 2);
+    assert_int_equal(indices[0], 0);
+    assert_int_equal(indices[1], 0);
     ext_finder_free(&finder);
 }
 
@@ -202,15 +203,14 @@ static void test_old_samples_are_not_known(void **state)
     static const char *const names[] = {"a"};
     static const struct kw_json_text text = {.at = "a", .len = 1};
     struct ext_finder finder = {0};
-    const struct ext_place *place;
+    uint32_t index;
     kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot = snapshot_of(names, 1);
 
-    assert_int_equal(ext_finder_begin(&finder, snapshot, (int64_t)LIMIT), 0);
-    ext_find_texts(&finder, &text, 1, &place);
-    assert_ptr_equal(place, &snapshot->live[0].place);
-    assert_int_equal(ext_finder_begin(&finder, snapshot, (int64_t)LIMIT + 1), 0);
-    ext_find_texts(&finder, &text, 1, &place);
-    assert_null(place);
+    assert_int_equal(ext_finder_begin(&finder, snapshot), 0);
+    ext_find_texts(&finder, &text, 1, &index);
+    assert_int_equal(index, 1);
+    assert_ptr_equal(ext_found_place(snapshot, index, (int64_t)LIMIT), &snapshot->places[0]);
+    assert_null(ext_found_place(snapshot, index, (int64_t)LIMIT + 1));
     ext_finder_free(&finder);
 }
 

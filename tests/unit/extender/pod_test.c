@@ -47,7 +47,7 @@ static void check(const char *pod, struct want want)
     const char *why = NULL;
 
     (void)kw_buf_addf(&body, "{\"Pod\":%s,\"NodeNames\":[]}", pod);
-    if (ext_args_scan(body.data, body.len, NULL, false, &args, &why) < 0)
+    if (ext_args_scan(body.data, body.len, NULL, EXT_ARGS_NAMES, &args, &why) < 0)
         fail_msg("scanner: %s: %s", pod, why);
     if (kw_extender_args_decode(body.data, body.len, &reference, &why) < 0)
         fail_msg("tree: %s: %s", pod, why);

@@ -13,7 +13,7 @@
 static int scan(const char *body, struct ext_args *args)
 {
     const char *why = NULL;
-    int rc = ext_args_scan(body, strlen(body), NULL, false, args, &why);
+    int rc = ext_args_scan(body, strlen(body), NULL, EXT_ARGS_NAMES, args, &why);
 
     if (rc < 0)
         assert_non_null(why);
@@ -165,9 +165,9 @@ static void test_every_prefix_is_refused(void **state)
         /* an exact copy, so that the sanitizer sees a read behind the end */
         kw_cleanup_free char *copy = malloc(len > 0 ? len : 1);
         memcpy(copy, body, len);
-        assert_int_equal(ext_args_scan(copy, len, NULL, false, &args, &why), -EBADMSG);
+        assert_int_equal(ext_args_scan(copy, len, NULL, EXT_ARGS_NAMES, &args, &why), -EBADMSG);
     }
-    assert_int_equal(ext_args_scan(body, sizeof(body) - 1, NULL, false, &args, &why), 0);
+    assert_int_equal(ext_args_scan(body, sizeof(body) - 1, NULL, EXT_ARGS_NAMES, &args, &why), 0);
     ext_args_free(&args);
 }
 

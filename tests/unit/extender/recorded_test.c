@@ -210,7 +210,7 @@ static void test_rich_pod(void **state)
                        "%s/tests/unit/extender/recorded/%s/nodes_filter_rich.json",
                        getenv("KWATT_SOURCE_DIR"), versions[i]);
         assert_int_equal(kw_file_slurp(path, 1 << 20, &body, &len), 0);
-        assert_int_equal(ext_args_scan(body, len, NULL, false, &args, &why), 0);
+        assert_int_equal(ext_args_scan(body, len, NULL, EXT_ARGS_NAMES, &args, &why), 0);
         assert_string_equal(args.pod.name, "rich");
         assert_string_equal(args.pod.ns, "nodes");
         /* the largest init container; main, side and proxy together ask for less */

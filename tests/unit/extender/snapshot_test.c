@@ -121,7 +121,7 @@ static void test_what_is_in_flight(void **state)
                                      kwt_node("bare", NULL, 1000)};
     kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
         ext_snapshot_new(nodes, 3, 0, LIMIT);
-    const struct ext_live *a = &snapshot->live[0], *b = &snapshot->live[1];
+    const size_t a = 0, b = 1;
 
     ext_snapshot_set_in_flight(snapshot, 0, 500);
     assert_true(ext_place_now(snapshot, a)->used_mcpu == 1500);
@@ -139,8 +139,8 @@ static void test_what_is_in_flight(void **state)
     assert_int_equal(ext_snapshot_add_in_flight(snapshot, "b", 1), -ENOSPC);
     /* a copy starts where all of them stand by now */
     kw_cleanup(ext_snapshot_free) struct ext_snapshot *copy = ext_snapshot_copy(snapshot);
-    assert_true(ext_place_now(copy, &copy->live[0])->used_mcpu == 6600);
-    assert_true(ext_place_now(copy, &copy->live[1])->used_mcpu == 1000 + EXT_MOVES_MAX - 2);
+    assert_true(ext_place_now(copy, a)->used_mcpu == 6600);
+    assert_true(ext_place_now(copy, b)->used_mcpu == 1000 + EXT_MOVES_MAX - 2);
     assert_int_equal(ext_snapshot_add_in_flight(copy, "b", 1), 0);
 }
 

@@ -147,7 +147,7 @@ static void test_as_scores(void **state)
         }
         struct ext_snapshot *snapshot = ext_snapshot_new(nodes, NODES, 3, 30 * (uint64_t)SECOND);
         for (size_t i = 0; i < NODES; i++)
-            places[i] = &snapshot->live[i].place;
+            places[i] = &snapshot->places[i];
         ext_score_begin(&score, &pod, scratch);
         ext_score_take(&score, places, NODES);
         (void)ext_score_end(&score, levels);

@@ -45,7 +45,7 @@ static struct ext_snapshot *four_nodes(void)
 
 static unsigned price_of(const struct ext_snapshot *snapshot, size_t index)
 {
-    return snapshot->live[index].place.price_permille;
+    return snapshot->places[index].price_permille;
 }
 
 static void test_prices(void **state)
@@ -75,7 +75,7 @@ static void test_prices(void **state)
     assert_int_equal(price_of(first, 2), 1000);
     assert_int_equal(price_of(first, 3), 1000);
     for (size_t i = 0; i < first->n; i++)
-        assert_ptr_equal(ext_place_node(&first->live[i].place), &first->nodes[i]);
+        assert_ptr_equal(ext_place_node(&first->places[i]), &first->nodes[i]);
     assert_string_equal(ext_snapshot_zone(first, &first->nodes[1])->name, "south");
     assert_null(ext_snapshot_zone(first, &first->nodes[2]));
 
@@ -86,7 +86,7 @@ static void test_prices(void **state)
     assert_int_equal(census.listed, 2);
     assert_int_equal(price_of(second, 1), 4000);
     assert_int_equal(ext_snapshot_add_in_flight(second, "b", 500), 0);
-    const struct ext_place *moved = ext_place_now(second, &second->live[1]);
+    const struct ext_place *moved = ext_place_now(second, 1);
     assert_int_equal(moved->price_permille, 4000);
     assert_ptr_equal(ext_place_node(moved), &second->nodes[1]);
 
