@@ -4,9 +4,9 @@
  * index, so that the array can grow; free ones are chained too.
  *
  * A sample speaks of its window: what a pod uses in it is in the node's used CPU by the part of the
- * window that the pod ran. So a pod that started inside the window counts by the other part. Clocks
- * are this machine's: a sample is taken to end when it came, which is late by the way through
- * Redis; the pod then counts a moment too short, by no more than that.
+ * window that the pod ran. So a pod that started inside the window counts by the other part. A
+ * sample ends when it came, or earlier where its own clock says so: samples that come a minute late
+ * do not show the pods of that minute.
  */
 #include "extender/ledger.h"
 
@@ -182,9 +182,10 @@ static double weight(const struct entry *entry, const struct ext_node *node, int
 
     if (entry->state == WAITING)
         return age_ns > EXT_FLIGHT_PATIENCE_NS ? 0 : 1;
-    if (node == NULL || age_ns > EXT_FLIGHT_SILENCE_NS)
+    if (node == NULL ||
+        (age_ns > EXT_FLIGHT_SILENCE_NS && now_ns - node->fresh_ns > EXT_FLIGHT_SILENCE_NS))
         return 0;
-    double seen_ns = (double)(node->fresh_ns - entry->since_ns);
+    double seen_ns = (double)(node->covered_ns - entry->since_ns);
     double window_ns =
         (double)(node->interval_ns < EXT_INTERVAL_MAX_NS ? node->interval_ns : EXT_INTERVAL_MAX_NS);
     if (seen_ns <= 0)

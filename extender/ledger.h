@@ -29,7 +29,8 @@
 /** A pod that has waited this long for its start has no image or no volume: it draws nothing. */
 #define EXT_FLIGHT_PATIENCE_NS (INT64_C(300) * 1000000000)
 
-/** A pod that left, on a node whose samples do not come: its node is unknown to scoring by then. */
+/** A pod that left, on a node whose samples have not come for so long: its node is unknown to
+ * scoring by then. */
 #define EXT_FLIGHT_SILENCE_NS (INT64_C(60) * 1000000000)
 
 struct ext_ledger;

@@ -183,7 +183,7 @@ static void read_redis(struct world *w, struct replica *replica, bool news)
 
     for (unsigned i = 0; i < NODES && news; i++) {
         nodes[i] = kwt_node(names[i], &curve, 1000);
-        nodes[i].fresh_ns = w->fresh_ns[i];
+        nodes[i].fresh_ns = nodes[i].covered_ns = w->fresh_ns[i];
         nodes[i].interval_ns = SECOND;
     }
     ext_flights_publish(replica->flights, news ? ext_snapshot_new(nodes, NODES, 4, LIMIT) : NULL,

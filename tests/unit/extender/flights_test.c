@@ -122,7 +122,7 @@ static struct ext_snapshot *measure(struct fixture *f, int64_t now_ns)
 
     for (unsigned i = 0; i < NODES; i++) {
         nodes[i] = kwt_node(f->names[i], &curve, f->used[i]);
-        nodes[i].fresh_ns = now_ns;
+        nodes[i].fresh_ns = nodes[i].covered_ns = now_ns;
     }
     struct ext_snapshot *snapshot = ext_snapshot_new(nodes, NODES, 4, LIMIT);
     assert_non_null(snapshot);

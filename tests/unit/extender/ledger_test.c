@@ -45,19 +45,26 @@ static int bound(struct fixture *f, const char *uid, const char *node, uint64_t 
     return ext_ledger_bound(f->ledger, &pod, now_ns);
 }
 
-/** Settles at `now_ns`, where the nodes' samples came at `fresh_ns` and speak of ten seconds. */
-static bool settle(struct fixture *f, int64_t fresh_ns, int64_t now_ns)
+/** Settles at `now_ns`, where the nodes' samples came at `fresh_ns`, `late_ns` late, and speak of
+ * ten seconds. */
+static bool settle_late(struct fixture *f, int64_t fresh_ns, int64_t late_ns, int64_t now_ns)
 {
     struct ext_node nodes[] = {kwt_node("a", NULL, 0), kwt_node("b", NULL, 0)};
 
     for (unsigned i = 0; i < 2; i++) {
         nodes[i].fresh_ns = fresh_ns;
+        nodes[i].covered_ns = fresh_ns - late_ns;
         nodes[i].interval_ns = 10 * (uint64_t)SECOND;
     }
     kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
         ext_snapshot_new(nodes, 2, 1, LIMIT);
     assert_non_null(snapshot);
     return ext_ledger_settle(f->ledger, snapshot, now_ns, f->mcpu, NULL);
+}
+
+static bool settle(struct fixture *f, int64_t fresh_ns, int64_t now_ns)
+{
+    return settle_late(f, fresh_ns, 0, now_ns);
 }
 
 static void test_pods_add_up(void **state)
@@ -120,6 +127,29 @@ static void test_a_pod_is_taken_over_by_the_samples(void **state)
         /* what counts no more is forgotten, but for a pod that still waits: it would come back */
         assert_int_equal(ext_ledger_count(f->ledger),
                          cases[i].want > 0 || cases[i].left_s == 0 ? 1 : 0);
+        ext_ledger_gone(f->ledger, "1");
+    }
+}
+
+/* Samples that come late do not show what started meanwhile, as long as they come. */
+static void test_late_samples(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        int64_t fresh_s, late_s, now_s; /* it starts at 20 */
+        double want;
+    } cases[] = {
+        {79, 60, 80, 1000},   {85, 60, 86, 500},  {90, 60, 91, 0},  {99, 200, 99, 1000},
+        {225, 200, 225, 500}, {230, 200, 230, 0}, {79, 60, 140, 0}, /* and then no more */
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        (void)bound(f, "1", "a", 1000, 0);
+        ext_ledger_left(f->ledger, "1", 20 * SECOND);
+        (void)settle_late(f, cases[i].fresh_s * SECOND, cases[i].late_s * SECOND,
+                          cases[i].now_s * SECOND);
+        if (fabs(f->mcpu[0] - cases[i].want) > 1e-6)
+            fail_msg("case %zu: %f, not %f", i, f->mcpu[0], cases[i].want);
         ext_ledger_gone(f->ledger, "1");
     }
 }
@@ -210,6 +240,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_pods_add_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_told_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_pod_is_taken_over_by_the_samples, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_late_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_any_events, set_up, tear_down),
