@@ -23,6 +23,7 @@
 #include "common/clock.h"
 #include "extender/bound_pod.h"
 #include "extender/ledger.h"
+#include "extender/pool.h"
 
 /** "spec.nodeName!=,status.phase=Pending" */
 #define QUERY "fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%3DPending"
@@ -112,6 +113,8 @@ static int settle(struct ext_flights *flights, struct ext_snapshot *fresh, int64
         if (fresh->nodes[i].in_flight_mcpu != in_flight)
             ext_snapshot_set_in_flight(fresh, i, in_flight);
     }
+    if (ext_pool_level(fresh->nodes, fresh->n))
+        ext_snapshot_restand(fresh);
     if (capping == NULL)
         return 0;
     return ext_capping_settle(capping, fresh, held, flights->last, now_ns);

@@ -2,6 +2,7 @@
 #include "extender/pool.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,4 +192,64 @@ int ext_pool_settle(struct ext_node *nodes, size_t n)
         settle_class(&members[from], to - from, scratch);
     }
     return 0;
+}
+
+/** Classes that are told apart at once, a power of two; of more, some have no mean. */
+#define CLASSES_MAX 512
+
+/** Fill of a class. */
+struct level {
+    uint64_t machine; /* 0: free */
+    uint64_t sum_millionths, n;
+};
+
+/** Place of a class in an open-addressed table. @return NULL where there is none left. */
+static struct level *find_level(struct level levels[CLASSES_MAX], uint64_t machine)
+{
+    for (size_t i = 0; i < CLASSES_MAX; i++) {
+        struct level *level = &levels[(machine + i) & (CLASSES_MAX - 1)];
+        if (level->machine == 0 || level->machine == machine)
+            return level;
+    }
+    return NULL;
+}
+
+static bool has_peers(const struct ext_node *node)
+{
+    return node->has_curve && node->pooled && !node->pricing.asleep;
+}
+
+static void add_level(struct level levels[CLASSES_MAX], const struct ext_node *node)
+{
+    struct level *level = find_level(levels, node->machine);
+    double work = node->pricing.work_per_mcpu > 0 ? node->pricing.work_per_mcpu : 1;
+    double fill = (node->used_mcpu + node->in_flight_mcpu / work) / node->capacity_mcpu;
+
+    if (level == NULL)
+        return;
+    level->machine = node->machine;
+    level->sum_millionths += (uint64_t)(fmin(fill, 1) * 1e6); /* a sum of integers has no order */
+    level->n++;
+}
+
+bool ext_pool_level(struct ext_node *nodes, size_t n)
+{
+    struct level levels[CLASSES_MAX] = {0};
+    bool changed = false;
+
+    for (size_t i = 0; i < n; i++) {
+        if (has_peers(&nodes[i]))
+            add_level(levels, &nodes[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct level *level =
+            has_peers(&nodes[i]) ? find_level(levels, nodes[i].machine) : NULL;
+        uint8_t fill = 0;
+        if (level != NULL && level->n > 1)
+            fill = (uint8_t)(EXT_PEERS_FILL_MIN +
+                             (level->sum_millionths * EXT_PEERS_FILL_STEPS) / (level->n * 1000000));
+        changed = changed || fill != nodes[i].peers_fill;
+        nodes[i].peers_fill = fill;
+    }
+    return changed;
 }

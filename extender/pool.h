@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "extender/snapshot.h"
@@ -29,3 +30,7 @@ void ext_pool_take(struct ext_node *node, const struct kw_curve *curve);
  * @return 0 or -ENOMEM, which leaves them as they were.
  */
 int ext_pool_settle(struct ext_node *nodes, size_t n);
+
+/** Tells nodes that share a curve how full they are on the mean (ext_node.peers_fill), those that
+ * sleep excepted. Pure: any order of nodes gives the same. @return whether any has changed. */
+bool ext_pool_level(struct ext_node *nodes, size_t n);

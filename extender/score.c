@@ -357,9 +357,9 @@ static double crowding(const struct ext_place *place)
 /** Fill by which a node wins ties: one that the pod would overload wins none by being full. */
 static inline float fill_for_ties(const struct ext_place *place, double mcpu)
 {
-    float fill = place->fill < TIE_FULL ? place->fill : TIE_FULL;
+    float fill = place->tie < TIE_FULL ? place->tie : TIE_FULL;
 
-    return place->used_mcpu + mcpu > (double)place->capacity_mcpu ? 0 : fill;
+    return place->at_mcpu + mcpu > (double)place->capacity_mcpu ? 0 : fill;
 }
 
 static void take_costs(const struct ext_score *score, const struct ext_place *const *places,

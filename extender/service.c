@@ -9,6 +9,7 @@
 #include "extender/service.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,7 +167,7 @@ static void note_best(const struct ext_workspace *workspace, const struct ext_sn
             copy_name(ext_args_name(args, i), best->node);
             best->mw = ext_place_marginal_mw(place, mcpu);
             best->fill = place->fill;
-            best->used_mcpu = place->used_mcpu;
+            best->used_mcpu = round((double)place->fill * (double)place->capacity_mcpu);
             best->score = workspace->scores[i];
             note_zone(snapshot, place, decision, best);
             decision->n_best++;

@@ -2,7 +2,7 @@
 /*
  * What the extender knows of a simulated cluster, through its own snapshot and ledger. A node's
  * agent publishes the mean of its last interval, at times of its own. As in extender/ingest.h a
- * sample is taken for fresh when it comes: one that is late is not found out.
+ * sample is taken for fresh when it comes, and its own clock says which pods it covers.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -69,6 +69,7 @@ static void take_sample(struct ext_sim *sim, size_t i)
     node->used_mcpu =
         fmin(fmax(mean * noise, 0) / truth->work_per_mcpu, (double)truth->curve.capacity_mcpu);
     node->fresh_ns = ns_of(end_s + sim->conf.late_s);
+    node->covered_ns = ns_of(end_s);
 }
 
 int ext_sim_view_renew(struct ext_sim *sim)
@@ -93,6 +94,8 @@ int ext_sim_view_renew(struct ext_sim *sim)
         if (view->in_flight_mcpu[i] > 0)
             ext_snapshot_set_in_flight(view->snapshot, i, view->in_flight_mcpu[i]);
     }
+    if (ext_pool_level(view->snapshot->nodes, n))
+        ext_snapshot_restand(view->snapshot);
     return 0;
 }
 

@@ -34,6 +34,7 @@ struct ext_node {
     const char *name; /**< NUL-terminated, owned by the snapshot; NULL: an empty place */
     uint32_t name_len;
     bool has_curve; /**< false: the hull is not set, and the node is unknown to scoring */
+    bool pooled;    /**< the hull is of a shared curve (extender/pool.h) */
     uint16_t zone;  /**< place in the snapshot's zones, plus 1; EXT_ZONE_NONE; EXT_ZONE_UNLISTED */
     double score;   /**< its score in the sorted set of nodes when it was read */
     uint64_t epoch, seq;
@@ -46,8 +47,13 @@ struct ext_node {
     uint64_t machine;                /**< class of machines that learn together; 0: of its own */
     uint32_t own_mw[KW_CURVE_KNOTS]; /**< its own curve at watts.load_permille */
     uint8_t own_sureness[KW_CURVE_KNOTS]; /**< confidence, in two hundredths */
-    bool pooled;                          /**< the hull is of the shared curve */
+    uint8_t peers_fill; /**< mean fill of those that share its curve, plus EXT_PEERS_FILL_MIN; 0:
+                           none do */
 };
+
+/** Of ext_node.peers_fill: what stands for no load, and steps to a full node. */
+#define EXT_PEERS_FILL_MIN   1
+#define EXT_PEERS_FILL_STEPS 254
 
 /** The API server tells of no zone, or the zones do not name it. */
 #define EXT_ZONE_NONE     0

@@ -95,12 +95,87 @@ static void test_pricing(void **state)
     for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
         struct ext_hull hull;
         ext_hull_build(&curve, &cases[i].pricing, &hull);
-        struct ext_place place = ext_place_of(&hull, 0, hull.end_mcpu[hull.n - 1]);
+        struct ext_place place = ext_place_of(&hull, 0, hull.end_mcpu[hull.n - 1], -1);
         ext_place_price(&place, &cases[i].pricing);
         double got = ext_place_cost_mw(&place, 1000, 1 / cases[i].life_ms);
         if (fabs(got - cases[i].first_mw) > 1e-3)
             print_error("%s: %g mW, not %g\n", cases[i].name, got, cases[i].first_mw);
         assert_true(fabs(got - cases[i].first_mw) <= 1e-3);
+    }
+}
+
+/* 100 cores, 100 W idle, asleep 10 W, 100 W for the first tenth and 50 W for each further one */
+static struct ext_hull draining_hull(void)
+{
+    struct kw_curve curve = {.capacity_mcpu = 100000, .n = KW_CURVE_KNOTS};
+    const struct ext_pricing pricing = {.sleepable = true, .sleep_mw = 10000};
+    struct ext_hull hull;
+
+    for (uint32_t k = 0; k < KW_CURVE_KNOTS; k++)
+        curve.knots[k] = (struct kw_curve_knot){100 * k, k == 0 ? 100000 : 150000 + 50000 * k, 0};
+    ext_hull_build(&curve, &pricing, &hull);
+    return hull;
+}
+
+/* Nodes that may sleep and have little to do: the emptier, the dearer, so that it drains. */
+static void test_drain(void **state)
+{
+    (void)state;
+    const struct ext_hull hull = draining_hull();
+    const double line = 6.4; /* watts of a core on the hull, of (650 - 10) W for 100 cores */
+    const double lean = EXT_LEAN * (19 - line);
+    static const struct {
+        double used, leans;
+    } cases[] = {{0, 2}, {2500, 1.5}, {5000, 1}, {7500, 0.5}, {9999.999, 0}};
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct ext_place place = ext_place_of(&hull, cases[i].used, 100000, -1);
+        double want = line + cases[i].leans * lean;
+        assert_true(fabs(place.mw_per_mcpu - want) < 1e-5);
+        assert_true(fabs(ext_hull_marginal_mw(&hull, cases[i].used, 1e-6) - 1e-6 * want) < 1e-11);
+    }
+    /* never cheaper behind its end, and dearer than a node that is half full */
+    struct ext_place half = ext_place_of(&hull, 50000, 100000, -1);
+    assert_true(half.mw_per_mcpu < line && half.mw_per_mcpu > 4);
+    /* a large pod costs what the hull says, and from the beginning what the curve says */
+    struct ext_place empty = ext_place_of(&hull, 0, 100000, -1);
+    assert_true(ext_place_marginal_mw(&empty, 25000) == ext_hull_marginal_mw(&hull, 0, 25000));
+}
+
+/* Where filling evenly is best, a node is priced by its peers' load as long as it is near. */
+static void test_peers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t watts[6]; /* at 0, 20, ... 100 % */
+        double used, peers, want_at, want_tie;
+    } cases[] = {
+        {"bends upward: as its peers", {50, 60, 72, 86, 102, 120}, 450, 500, 500, 0.5},
+        {"bends upward: far above", {50, 60, 72, 86, 102, 120}, 950, 500, 650, 0.5},
+        {"bends upward: far below", {50, 60, 72, 86, 102, 120}, 50, 500, 350, 0.5},
+        {"alone", {50, 60, 72, 86, 102, 120}, 450, -1, 450, 0.45},
+        {"bends downward: by itself", {50, 80, 100, 110, 116, 120}, 450, 500, 450, 0.45},
+        {"a straight line: by itself", {50, 60, 70, 80, 90, 100}, 450, 500, 450, 0.45},
+        {"the bulge lies between", {50, 70, 80, 86, 102, 120}, 450, 700, 450, 0.45},
+        {"above the bulge, both", {50, 70, 80, 86, 102, 120}, 750, 700, 700, 0.7},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct kw_curve curve = {.capacity_mcpu = 1000, .n = 6};
+        struct ext_hull hull;
+        for (uint32_t k = 0; k < 6; k++)
+            curve.knots[k] = (struct kw_curve_knot){200 * k, 1000 * cases[i].watts[k], 0};
+        ext_hull_build(&curve, NULL, &hull);
+        struct ext_place place = ext_place_of(&hull, cases[i].used, 1000, cases[i].peers / 1000);
+        if (fabs(place.at_mcpu - cases[i].want_at) > 1e-6)
+            fail_msg("%s: priced at %g", cases[i].name, place.at_mcpu);
+        assert_true(fabs((double)place.tie - cases[i].want_tie) < 1e-6);
+        assert_true(fabs((double)place.fill - cases[i].used / 1000) < 1e-6);
+        /* what comes then is its own */
+        struct ext_place more = ext_place_more(&place, 100);
+        assert_true(fabs(more.at_mcpu - cases[i].want_at - 100) < 1e-6);
+        assert_true(fabs((double)more.fill - cases[i].used / 1000 - 0.1) < 1e-6);
     }
 }
 
@@ -201,7 +276,7 @@ static void test_every_curve(void **state)
         double once = ext_hull_marginal_mw(&hull, a, b);
         double twice = ext_hull_marginal_mw(&hull, a, b / 3) +
                        ext_hull_marginal_mw(&hull, a + b / 3, b - b / 3);
-        struct ext_place place = ext_place_of(&hull, a, capacity);
+        struct ext_place place = ext_place_of(&hull, a, capacity, -1);
         assert_true(once >= 0 && fabs(once - twice) < slack);
         assert_true(fabs(ext_place_marginal_mw(&place, b) - once) <= slack);
         assert_true(ext_place_cost_mw(&place, b, 1) == ext_place_marginal_mw(&place, b));
@@ -219,6 +294,8 @@ int main(void)
         cmocka_unit_test(test_same_segment_is_exact),
         cmocka_unit_test(test_every_curve),
         cmocka_unit_test(test_pricing),
+        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_peers),
         cmocka_unit_test(test_risk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

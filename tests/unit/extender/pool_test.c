@@ -155,6 +155,60 @@ static void test_pricing_stays_its_own(void **state)
     assert_true(same_hull(&nodes[0].hull, &nodes[2].hull));
 }
 
+/* How full those are that share a curve: sleeping ones and loners do not count. */
+static void test_level(void **state)
+{
+    (void)state;
+    const struct known a = {"a", {100, 200, 350}, SURE, true},
+                       b = {"b", {100, 200, 350}, SURE, true};
+    struct ext_node nodes[] = {node_of(&a), node_of(&b), node_of(&a), node_of(&a), node_of(&a)};
+
+    assert_int_equal(ext_pool_settle(nodes, 5), 0);
+    nodes[0].used_mcpu = 2000; /* of 8000 */
+    nodes[1].used_mcpu = 8000;
+    nodes[2].used_mcpu = 3000;
+    nodes[2].in_flight_mcpu = 1000;
+    nodes[3].used_mcpu = 9000; /* more than there is */
+    nodes[4].pricing.asleep = true;
+    assert_true(ext_pool_level(nodes, 5));
+    const uint8_t mean = EXT_PEERS_FILL_MIN + EXT_PEERS_FILL_STEPS * 7 / 12;
+    assert_int_equal(nodes[0].peers_fill, mean);
+    assert_int_equal(nodes[2].peers_fill, mean);
+    assert_int_equal(nodes[3].peers_fill, mean);
+    assert_int_equal(nodes[1].peers_fill, 0);
+    assert_int_equal(nodes[4].peers_fill, 0);
+    assert_false(ext_pool_level(nodes, 5));
+    /* two of the three sleep: the last has no peers */
+    nodes[0].pricing.asleep = nodes[2].pricing.asleep = true;
+    assert_true(ext_pool_level(nodes, 5));
+    assert_int_equal(nodes[3].peers_fill, 0);
+}
+
+/* More kinds of machines than are told apart: no more than no mean. */
+static void test_level_of_many(void **state)
+{
+    (void)state;
+    enum { N = 1400 };
+    static struct ext_node nodes[N];
+
+    for (size_t i = 0; i < N; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "%zu", i / 2);
+        const struct known known = {name, {100, 200, 350}, SURE, true};
+        nodes[i] = node_of(&known);
+        nodes[i].used_mcpu = 4000;
+    }
+    assert_int_equal(ext_pool_settle(nodes, N), 0);
+    assert_true(ext_pool_level(nodes, N));
+    size_t told = 0;
+    for (size_t i = 0; i < N; i++) {
+        assert_true(nodes[i].peers_fill == 0 ||
+                    nodes[i].peers_fill == EXT_PEERS_FILL_MIN + EXT_PEERS_FILL_STEPS / 2);
+        told += nodes[i].peers_fill > 0;
+    }
+    assert_int_equal(told, 1024);
+}
+
 /* Any nodes, in any order: the same hulls, and equal ones within what is shared. */
 static void test_any_nodes(void **state)
 {
@@ -194,6 +248,8 @@ int main(void)
         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_no_longer_shared),
         cmocka_unit_test(test_pricing_stays_its_own),
+        cmocka_unit_test(test_level),
+        cmocka_unit_test(test_level_of_many),
         cmocka_unit_test(test_any_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static void check(const struct ext_score_pod *pod, const struct candidate *candi
         if (candidates[i].mw_per_mcpu < 0)
             continue;
         hulls[i] = flat_price(candidates[i].mw_per_mcpu, 10000);
-        places[i] = ext_place_of(&hulls[i], candidates[i].used, 10000);
+        places[i] = ext_place_of(&hulls[i], candidates[i].used, 10000, -1);
         nodes[i] = &places[i];
     }
     (void)score_all(pod, nodes, n, scratch, scores);
@@ -161,7 +161,7 @@ static void test_sleep_and_risk(void **state)
 {
     (void)state;
     struct ext_hull hull = flat_price(4, 10000);
-    struct ext_place awake = ext_place_of(&hull, 0, 10000), asleep = awake, capped = awake;
+    struct ext_place awake = ext_place_of(&hull, 0, 10000, -1), asleep = awake, capped = awake;
     const struct ext_place *nodes[] = {&awake, &asleep, &capped, NULL};
     static const struct {
         struct ext_score_pod pod;
@@ -220,7 +220,7 @@ static void test_any_candidates(void **state)
                 hulls[i] = hulls[i - 1];
             double capacity = hulls[i].end_mcpu[hulls[i].n - 1];
             double used = capacity * (double)(kwt_next(&seed) % 1100) / 1000;
-            places[i] = ext_place_of(&hulls[i], used, capacity);
+            places[i] = ext_place_of(&hulls[i], used, capacity, -1);
             nodes[i] = kwt_next(&seed) % 8 == 0 ? NULL : &places[i];
             price[i] = ext_hull_marginal_mw(&hulls[i], used, pod.mcpu);
             assert_true(ext_place_marginal_mw(&places[i], pod.mcpu) == price[i]);
@@ -234,7 +234,7 @@ static void test_any_candidates(void **state)
                 if (nodes[j] == NULL)
                     continue;
                 /* cheaper by more than the noise, or cheaper at all and as full: never lower */
-                bool as_full = places[i].used_mcpu == places[j].used_mcpu &&
+                bool as_full = places[i].at_mcpu == places[j].at_mcpu &&
                                places[i].capacity_mcpu == places[j].capacity_mcpu;
                 if (price[i] + base < (price[j] + base) / (as_full ? 1 : 1 + 1.0 / 16))
                     assert_true(scores[i] >= scores[j]);

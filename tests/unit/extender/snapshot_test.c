@@ -124,14 +124,14 @@ static void test_what_is_in_flight(void **state)
     const size_t a = 0, b = 1;
 
     ext_snapshot_set_in_flight(snapshot, 0, 500);
-    assert_true(ext_place_now(snapshot, a)->used_mcpu == 1500);
+    assert_true(ext_place_now(snapshot, a)->at_mcpu == 1500);
     const struct ext_place *before = ext_place_now(snapshot, a);
     assert_int_equal(ext_snapshot_add_in_flight(snapshot, "a", 5000), 0);
     assert_int_equal(ext_snapshot_add_in_flight(snapshot, "a", 100), 0);
-    assert_true(ext_place_now(snapshot, a)->used_mcpu == 6600);
+    assert_true(ext_place_now(snapshot, a)->at_mcpu == 6600);
     assert_true(ext_place_now(snapshot, a)->mw_per_mcpu > before->mw_per_mcpu);
-    assert_true(before->used_mcpu == 1500); /* a request that began before goes on with it */
-    assert_true(ext_place_now(snapshot, b)->used_mcpu == 1000);
+    assert_true(before->at_mcpu == 1500); /* a request that began before goes on with it */
+    assert_true(ext_place_now(snapshot, b)->at_mcpu == 1000);
     assert_int_equal(ext_snapshot_add_in_flight(snapshot, "bare", 100), -ENOENT);
     assert_int_equal(ext_snapshot_add_in_flight(snapshot, "c", 100), -ENOENT);
     for (unsigned i = 2; i < EXT_MOVES_MAX; i++)
@@ -139,8 +139,8 @@ static void test_what_is_in_flight(void **state)
     assert_int_equal(ext_snapshot_add_in_flight(snapshot, "b", 1), -ENOSPC);
     /* a copy starts where all of them stand by now */
     kw_cleanup(ext_snapshot_free) struct ext_snapshot *copy = ext_snapshot_copy(snapshot);
-    assert_true(ext_place_now(copy, a)->used_mcpu == 6600);
-    assert_true(ext_place_now(copy, b)->used_mcpu == 1000 + EXT_MOVES_MAX - 2);
+    assert_true(ext_place_now(copy, a)->at_mcpu == 6600);
+    assert_true(ext_place_now(copy, b)->at_mcpu == 1000 + EXT_MOVES_MAX - 2);
     assert_int_equal(ext_snapshot_add_in_flight(copy, "b", 1), 0);
 }
 
