@@ -175,6 +175,44 @@ static void system_from_json(struct kw_reader *reader, const json_t *object,
     kw_get_u64(reader, system, "other_cpu_ns", KW_OPTIONAL, &ret->other_cpu_ns);
 }
 
+static json_t *totals_to_json(const struct kw_totals_sample *totals, int *rc)
+{
+    json_t *object = json_object();
+
+    kw_put_u64(rc, object, "cpu_uj", totals->cpu_uj);
+    if (totals->has_dram)
+        kw_put_u64(rc, object, "dram_uj", totals->dram_uj);
+    kw_put_u64(rc, object, "cpu_ns", totals->cpu_ns);
+    if (totals->has_counters) {
+        kw_put_u64(rc, object, "cycles", totals->cycles);
+        kw_put_u64(rc, object, "instructions", totals->instructions);
+        kw_put_u64(rc, object, "llc_misses", totals->llc_misses);
+    }
+    if (totals->apart)
+        kw_put_bool(rc, object, "apart", true);
+    return object;
+}
+
+static void totals_from_json(struct kw_reader *reader, const json_t *object,
+                             struct kw_totals_sample *ret)
+{
+    const json_t *totals = kw_get(reader, object, "totals", JSON_OBJECT, KW_OPTIONAL);
+
+    if (totals == NULL)
+        return;
+    ret->present = true;
+    ret->has_dram = json_object_get(totals, "dram_uj") != NULL;
+    ret->has_counters = json_object_get(totals, "cycles") != NULL;
+    kw_get_u64(reader, totals, "cpu_uj", KW_REQUIRED, &ret->cpu_uj);
+    kw_get_u64(reader, totals, "dram_uj", KW_OPTIONAL, &ret->dram_uj);
+    kw_get_u64(reader, totals, "cpu_ns", KW_REQUIRED, &ret->cpu_ns);
+    enum kw_need need = ret->has_counters ? KW_REQUIRED : KW_OPTIONAL;
+    kw_get_u64(reader, totals, "cycles", need, &ret->cycles);
+    kw_get_u64(reader, totals, "instructions", need, &ret->instructions);
+    kw_get_u64(reader, totals, "llc_misses", need, &ret->llc_misses);
+    kw_get_bool(reader, totals, "apart", KW_OPTIONAL, &ret->apart);
+}
+
 static void platform_from_json(struct kw_reader *reader, const json_t *object,
                                struct kw_platform_sample *ret)
 {
@@ -207,6 +245,8 @@ json_t *kw_sample_to_json(const struct kw_sample *sample, int *rc)
         kw_put(rc, object, "platform", platform_to_json(&sample->platform, rc));
     if (sample->system.present)
         kw_put(rc, object, "system", system_to_json(&sample->system, rc));
+    if (sample->totals.present)
+        kw_put(rc, object, "totals", totals_to_json(&sample->totals, rc));
     kw_put_u64(rc, object, "watts_mw", sample->watts_mw);
     kw_put_u64(rc, object, "used_mcpu", sample->used_mcpu);
     if (sample->has_work)
@@ -240,6 +280,7 @@ void kw_sample_from_json(struct kw_reader *reader, const json_t *object, struct 
     packages_from_json(reader, object, ret);
     platform_from_json(reader, object, &ret->platform);
     system_from_json(reader, object, &ret->system);
+    totals_from_json(reader, object, &ret->totals);
     kw_get_u64(reader, object, "watts_mw", KW_REQUIRED, &ret->watts_mw);
     kw_get_u64(reader, object, "used_mcpu", KW_REQUIRED, &ret->used_mcpu);
     ret->has_work = json_object_get(object, "work_mcpu") != NULL;
@@ -284,6 +325,8 @@ int kw_sample_encode_digest(const struct kw_sample *sample, char **ret, size_t *
     kw_put(&rc, object, "packages", json_array());
     if (sample->platform.present)
         kw_put(&rc, object, "platform", platform_to_json(&sample->platform, &rc));
+    if (sample->totals.present)
+        kw_put(&rc, object, "totals", totals_to_json(&sample->totals, &rc));
     kw_put_u64(&rc, object, "watts_mw", sample->watts_mw);
     kw_put_u64(&rc, object, "used_mcpu", sample->used_mcpu);
     if (sample->has_work)

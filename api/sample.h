@@ -55,6 +55,18 @@ struct kw_system_sample {
     uint64_t other_uj, other_cpu_ns; /**< what lived too shortly to be named, or is out of sight */
 };
 
+/** What the node did and what its meter measured since the epoch began: what power models are
+ * learnt from. Only where there is a meter. */
+struct kw_totals_sample {
+    bool present;
+    bool apart; /**< in this sample the energies cover another time than the work: a meter that was
+                   silent, or came back */
+    bool has_dram;            /**< false: not metered of all packages */
+    bool has_counters;        /**< false: cycles, instructions and cache misses are not counted */
+    uint64_t cpu_uj, dram_uj; /**< of all packages */
+    uint64_t cpu_ns, cycles, instructions, llc_misses;
+};
+
 struct kw_sample {
     char node[254];
     char boot_id[40];
@@ -66,6 +78,7 @@ struct kw_sample {
     struct kw_package_sample packages[KW_PACKAGES_MAX];
     struct kw_platform_sample platform;
     struct kw_system_sample system;
+    struct kw_totals_sample totals;
     uint64_t watts_mw;         /**< EWMA of the CPU and DRAM domains */
     uint64_t used_mcpu;        /**< CPU use of the last window, all of the node */
     bool has_work;             /**< the node's curve goes by work_mcpu; else by used_mcpu */

@@ -15,10 +15,12 @@
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/train_input.h"
+#include "cli/train_redis.h"
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/file.h"
 #include "common/num.h"
+#include "common/redis_rows.h"
 
 #define CPU_MAX 64
 
@@ -28,8 +30,9 @@ enum method { METHOD_TERMS, METHOD_TREES, METHOD__MAX };
 static const char *const method_names[METHOD__MAX + 1] = {"terms", "trees", NULL};
 
 struct settings {
-    char *out, *features, *group_by, *cpu;
-    uint64_t threads, live_s;
+    char *out, *features, *group_by, *cpu, *nodes;
+    uint64_t threads, live_s, follow_s;
+    struct kw_redis_access redis;
     unsigned method;
 };
 
@@ -89,7 +92,7 @@ static const struct kw_conf_option rows[] = {
      .max = 65536,
      .metavar = "NUMBER",
      .group = "Recorded machine",
-     .help = "its hardware threads; 0: as many as this machine has"},
+     .help = "its hardware threads; 0: as many as this machine has, or as the nodes of --redis"},
     {.flag = "cpu",
      .type = KW_CONF_STRING,
      .offset = AT(cpu),
@@ -99,6 +102,27 @@ static const struct kw_conf_option rows[] = {
      .group = "Recorded machine",
      .help = "its CPU as in /proc/cpuinfo, such as GenuineIntel,6,79, for the prior that the\n"
              "model has to beat; default: a generic server"},
+    KW_REDIS_ROWS(struct settings, redis, "Redis", NULL,
+                  "where no recording is named, nor --live: learn from what agents of nodes with\n"
+                  "a meter published there, as long as it is kept: " KW_REDIS_URL_FORMS){
+        .flag = "node",
+        .type = KW_CONF_STRING,
+        .offset = AT(nodes),
+        .min = 1,
+        .max = 16383,
+        .metavar = "NAMES",
+        .group = "Redis",
+        .help = "nodes, separated by commas, all of one model of processors; default: all with a "
+                "meter"},
+    {.flag = "seconds",
+     .type = KW_CONF_U64,
+     .offset = AT(follow_s),
+     .def = "0",
+     .min = 0,
+     .max = 604800,
+     .metavar = "SECONDS",
+     .group = "Redis",
+     .help = "beyond what is kept, follow for so long what they publish"},
 };
 
 static const struct kw_conf_program program = {
@@ -107,14 +131,18 @@ static const struct kw_conf_program program = {
     .summary =
         "Makes a power model, for machines without a meter, from recordings of one that has a\n"
         "meter: CSV with columns cpu_time, cycles, instructions, cache_misses (a second each) and\n"
-        "package_w, dram_w, platform_w; what kwatt-node-agent --record wrote; or this machine,\n"
-        "--live. Prints what the model misses on programs that it has not seen, and saves it only\n"
+        "package_w, dram_w, platform_w; what kwatt-node-agent --record wrote; this machine,\n"
+        "--live; or what agents published in Redis. Prints what the model misses on programs that "
+        "it has not seen, and saves it only\n"
         "where that is less than without a model (docs/power-models.md).",
-    .examples = "  kwatt train --threads 32 --out model.json compile.csv database.csv video.csv\n"
-                "  kwatt train --out model.json monday.jsonl tuesday.jsonl\n"
-                "  kwatt train --live 3600 --out model.json\n"
-                "  kwatt train --method trees --out model.json a.csv b.csv c.csv\n"
-                "  kwatt train --features cpu_time --group-by program recording.csv\n",
+    .examples =
+        "  kwatt train --threads 32 --out model.json compile.csv database.csv video.csv\n"
+        "  kwatt train --out model.json monday.jsonl tuesday.jsonl\n"
+        "  kwatt train --live 3600 --out model.json\n"
+        "  kwatt train --redis redis://redis:6379 --node worker-1,worker-2 --seconds 3600 \\\n"
+        "      --out model.json\n"
+        "  kwatt train --method trees --out model.json a.csv b.csv c.csv\n"
+        "  kwatt train --features cpu_time --group-by program recording.csv\n",
     .options = rows,
     .n_options = KW_ARRAY_SIZE(rows),
     .positionals = true,
@@ -142,17 +170,44 @@ static int take_cpu(const char *cpu, struct cli_fit_prior *ret, struct kw_err *e
     return 0;
 }
 
-static int read_all(const struct cli_io *io, const struct settings *settings, char **paths,
-                    size_t n, struct cli_recording *recording, struct kw_err *err)
+/** Whether Redis is what is learnt from: KWATT_REDIS in the environment does not mix into
+ * recordings. */
+static bool is_from_redis(const struct settings *settings, size_t n)
 {
+    return settings->redis.url != NULL && n == 0 && settings->live_s == 0;
+}
+
+static int read_all(const struct cli_io *io, const struct settings *settings, char **paths,
+                    size_t n, struct cli_recording *recording, uint32_t *ret_threads,
+                    struct kw_err *err)
+{
+    const struct cli_train_redis redis = {
+        .access = &settings->redis, .nodes = settings->nodes, .follow_s = settings->follow_s};
     int rc =
         settings->features != NULL ? cli_recording_choose(recording, settings->features, err) : 0;
 
+    if (rc == 0 && is_from_redis(settings, n))
+        return cli_train_add_redis(io, &redis, recording, ret_threads, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = cli_train_add_file(io, paths[i], settings->group_by, recording, err);
     if (rc == 0 && settings->live_s > 0)
         rc = cli_train_add_live(io, settings->live_s, recording, err);
     return rc;
+}
+
+/** What is asked for together and does not go together. */
+static int check_sources(const struct settings *settings, size_t n, struct kw_err *err)
+{
+    bool redis = is_from_redis(settings, n);
+
+    if (!redis && (settings->nodes != NULL || settings->follow_s > 0))
+        return kw_err_set(err, -EINVAL,
+                          "--node and --seconds are for --redis, without recordings and --live");
+    if (n == 0 && settings->live_s == 0 && !redis)
+        return kw_err_set(err, -EINVAL, "no recording; kwatt train --help explains");
+    if (redis && settings->group_by != NULL)
+        return kw_err_set(err, -EINVAL, "--group-by is for CSV: nodes have no such column");
+    return 0;
 }
 
 /** Prints what a model misses, and why it is of no use where it is not. @return whether it is. */
@@ -243,23 +298,24 @@ static int train(const struct cli_io *io, const struct settings *settings, char 
     kw_cleanup_free struct kw_power_model *model = calloc(1, sizeof(*model));
     struct cli_fit_prior prior = {.threads = (uint32_t)settings->threads};
     long online = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = online > 0 ? (uint32_t)online : 1;
 
-    if (n == 0 && settings->live_s == 0)
-        return kw_err_set(err, -EINVAL, "no recording; kwatt train --help explains");
     if (model == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
-    if (prior.threads == 0)
-        prior.threads = online > 0 ? (uint32_t)online : 1;
-    int rc = take_cpu(settings->cpu, &prior, err);
+    int rc = check_sources(settings, n, err);
     if (rc == 0)
-        rc = read_all(io, settings, paths, n, &recording, err);
+        rc = take_cpu(settings->cpu, &prior, err);
+    if (rc == 0)
+        rc = read_all(io, settings, paths, n, &recording, &threads, err);
     if (rc < 0)
         return rc;
+    if (prior.threads == 0)
+        prior.threads = threads;
     if (recording.n_skipped > 0)
         (void)fprintf(out, "%zu rows lack a value and are passed over\n", recording.n_skipped);
     if (recording.timed && recording.n_groups == 1 && recording.n < CLI_TRAIN_PARTS)
-        return kw_err_set(err, -ENODATA, "too short: %zu rows, %d at least", recording.n,
-                          CLI_TRAIN_PARTS);
+        return kw_err_set(err, -ENODATA, "too short: %zu rows, %d at least; record for longer",
+                          recording.n, CLI_TRAIN_PARTS);
     if (cli_recording_cut(&recording, CLI_TRAIN_PARTS))
         (void)fprintf(out, "one recording only: its error is of other times of the same recording, "
                            "not of programs that the model has not seen\n");

@@ -39,6 +39,7 @@ struct agent_ledger {
     uint64_t departed_uj, departed_idle_uj;
     uint64_t system_ns[AGENT_PACKAGES_MAX];
     struct agent_counts system_counts[AGENT_PACKAGES_MAX];
+    struct agent_ledger_work work;
     /* scratch of a split, cap + 1 */
     struct agent_features *features;
     struct agent_share *shares;
@@ -230,6 +231,11 @@ void agent_ledger_begin(struct agent_ledger *ledger)
     }
 }
 
+const struct agent_ledger_work *agent_ledger_work(const struct agent_ledger *ledger)
+{
+    return &ledger->work;
+}
+
 void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *workload,
                       const struct agent_label *label, const uint64_t *cpu_ns,
                       const struct agent_counts *counts)
@@ -239,6 +245,7 @@ void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *worklo
 
     for (unsigned p = 0; counts != NULL && p < ledger->n_packages; p++) {
         agent_counts_add(&into[p], &counts[p]);
+        agent_counts_add(&ledger->work.counts, &counts[p]);
         if (workload != NULL)
             agent_counts_add(&workload->counts, &counts[p]);
     }
@@ -249,6 +256,7 @@ void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *worklo
         else
             workload->window_ns[p] += cpu_ns[p];
     }
+    ledger->work.cpu_ns += all;
     if (all == 0 || workload == NULL)
         return;
     workload->cpu_ns += all;

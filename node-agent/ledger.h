@@ -128,6 +128,14 @@ void agent_ledger_use(struct agent_ledger *ledger, struct agent_workload *worklo
                       const struct agent_label *label, const uint64_t *cpu_ns,
                       const struct agent_counts *counts);
 
+/** What all of the node did since the epoch began. */
+struct agent_ledger_work {
+    uint64_t cpu_ns;
+    struct agent_counts counts;
+};
+
+const struct agent_ledger_work *agent_ledger_work(const struct agent_ledger *ledger);
+
 /** Says which part of the system CPU time is of that agent_ledger_use was told to be the system's.
  * What it is not told of is AGENT_SYSTEM_OTHER. */
 void agent_ledger_use_system(struct agent_ledger *ledger, enum agent_system_part part,

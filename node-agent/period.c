@@ -34,6 +34,13 @@ void agent_period_next(struct agent_period *period)
     memset(period->slots, 0, sizeof(period->slots));
 }
 
+bool agent_period_covers(const struct agent_period *period, size_t slot)
+{
+    uint64_t ns = period->slots[slot].interval_ns, all_ns = period->interval_ns;
+
+    return (ns > all_ns ? ns - all_ns : all_ns - ns) <= all_ns / 20;
+}
+
 uint64_t agent_period_used_mcpu(const struct agent_period *period, uint64_t before)
 {
     return period->known_ns == 0 ? before : agent_period_mcpu(period->busy_ns, period->known_ns);

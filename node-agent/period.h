@@ -49,6 +49,10 @@ void agent_period_flag(struct agent_period *period, uint32_t quality);
 /** Starts the next period; what is counted since the epoch began goes on. */
 void agent_period_next(struct agent_period *period);
 
+/** Whether the energy of a slot is of the time of the windows: to a twentieth. A meter that is
+ * silent for a window tells its energy with the next. */
+bool agent_period_covers(const struct agent_period *period, size_t slot);
+
 /** CPU use of the period. @return thousandths of a CPU; `before` where no window's is known. */
 uint64_t agent_period_used_mcpu(const struct agent_period *period, uint64_t before);
 

@@ -38,6 +38,33 @@ static void fill_packages(const struct agent_sampler *sampler, struct agent_snap
     }
 }
 
+/** What power models are learnt from, where a meter says it. */
+static void fill_totals(const struct agent_sampler *sampler, struct kw_sample *sample)
+{
+    const struct agent_ledger_work *work = agent_ledger_work(sampler->ledger);
+    bool counters = (sample->quality & KW_QUALITY_BIT(KW_QUALITY_NO_COUNTERS)) == 0;
+    struct kw_totals_sample *totals = &sample->totals;
+
+    if ((sample->quality & KW_QUALITY_BIT(KW_QUALITY_ESTIMATED)) != 0 || sample->n_packages == 0)
+        return;
+    *totals = (struct kw_totals_sample){
+        .present = true, .has_dram = true, .has_counters = counters, .cpu_ns = work->cpu_ns};
+    if (totals->has_counters) {
+        totals->cycles = work->counts.cycles;
+        totals->instructions = work->counts.instructions;
+        totals->llc_misses = work->counts.llc_misses;
+    }
+    for (uint32_t i = 0; i < sample->n_packages; i++) {
+        totals->cpu_uj += sample->packages[i].cpu.measured_uj;
+        totals->dram_uj += sample->packages[i].dram.measured_uj;
+        totals->has_dram = totals->has_dram && sample->packages[i].has_dram;
+    }
+    totals->dram_uj = totals->has_dram ? totals->dram_uj : 0;
+    for (unsigned slot = 0; slot < AGENT_SLOTS_MAX; slot++)
+        totals->apart =
+            totals->apart || (sampler->ever[slot] && !agent_period_covers(&sampler->period, slot));
+}
+
 static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *snapshot)
 {
     const struct agent_sampler_conf *conf = &sampler->conf;
@@ -76,6 +103,7 @@ static void fill_sample(struct agent_sampler *sampler, struct agent_snapshot *sn
     sample->allocatable_mcpu = (uint64_t)conf->topology->n_online * 1000;
     sample->quality = sampler->period.quality;
     sample->quality_epoch = sampler->period.quality_epoch;
+    fill_totals(sampler, sample);
     (void)snprintf(sample->meter, sizeof(sample->meter), "%s",
                    agent_metering_ops(conf->metering)->name);
     (void)snprintf(sample->method, sizeof(sample->method), "%s", conf->method->name);

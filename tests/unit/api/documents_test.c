@@ -115,6 +115,7 @@ static void test_digests(void **state)
         assert_true(back.platform.present == sample.platform.present);
         assert_true(!sample.platform.present || back.platform.mw == sample.platform.mw);
         assert_int_equal(back.n_packages, 0);
+        assert_memory_equal(&back.totals, &sample.totals, sizeof(back.totals));
     }
 }
 

@@ -106,6 +106,18 @@ struct kw_sample kwt_sample(uint64_t *state)
         sample.system.interrupts_uj = number(state);
         sample.system.interrupts_cpu_ns = number(state);
     }
+    sample.totals.present = kwt_random(state) % 2 == 0;
+    if (sample.totals.present) {
+        sample.totals.apart = kwt_random(state) % 2 == 0;
+        sample.totals.has_dram = kwt_random(state) % 2 == 0;
+        sample.totals.has_counters = kwt_random(state) % 2 == 0;
+        sample.totals.cpu_uj = number(state);
+        sample.totals.dram_uj = sample.totals.has_dram ? number(state) : 0;
+        sample.totals.cpu_ns = number(state);
+        sample.totals.cycles = sample.totals.has_counters ? number(state) : 0;
+        sample.totals.instructions = sample.totals.has_counters ? number(state) : 0;
+        sample.totals.llc_misses = sample.totals.has_counters ? number(state) : 0;
+    }
     sample.has_work = kwt_random(state) % 2 == 0;
     sample.work_mcpu = sample.has_work ? number(state) : 0;
     sample.platform.present = kwt_random(state) % 2 == 0;
