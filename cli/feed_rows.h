@@ -41,4 +41,5 @@ int cli_feed_rows_add(struct cli_feed_rows *rows, const struct kw_sample *sample
 int cli_feed_rows_print(const struct cli_feed_rows *rows, bool counters, bool dram,
                         struct kw_buf *out);
 
+/** Frees the rows and leaves none. */
 void cli_feed_rows_free(struct cli_feed_rows *rows);

@@ -295,6 +295,7 @@ def refused(live: Live) -> None:
         log = (live.folder / f"{name}.log").read_text(errors="replace")
         check("NOPERM" not in log and "WRONGPASS" not in log, f"Redis refuses something to the {name}:\n{log}")
     check("NOAUTH" in live.redis("", "ping"), "an unnamed client gets in")
+    check("NOPERM" not in live.redis("reader", *"XRANGE kwatt:v1:feed:0 - + COUNT 1".split()), "kwatt train may not read feeds")
     for user, command in (("agent", "FLUSHALL"), ("agent", "GET kwatt:v1:x"), ("agent", "CONFIG GET *"), ("agent", "ACL LIST"),
                           ("extender", "ZADD kwatt:v1:nodes 1 x"), ("extender", "HMGET kwatt:v1:pods:{charted} a"),
                           ("recommender", "HSET kwatt:v1:pods:{charted} a b"), ("recommender", "DEL kwatt:v1:nodes"),

@@ -134,6 +134,7 @@ struct agent_ledger_work {
     struct agent_counts counts;
 };
 
+/** Of the ledger, which owns it. */
 const struct agent_ledger_work *agent_ledger_work(const struct agent_ledger *ledger);
 
 /** Says which part of the system CPU time is of that agent_ledger_use was told to be the system's.

@@ -335,7 +335,7 @@ tlsConfig:
 agent: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:pods:* ~kwatt:v1:feed:* ~kwatt:v1:attribution:* -@all +ping +select +zadd +zremrangebyscore +hset +hdel +hkeys +expire +xadd +get +set"
 extender: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:feed:* ~kwatt:v1:profiles ~kwatt:v1:profile:* -@all +ping +select +zrevrange +zcard +hmget +xrange +xrevrange"
 recommender: "%R~kwatt:v1:nodes %R~kwatt:v1:pods:* ~kwatt:v1:profiles ~kwatt:v1:profile:* -@all +ping +select +zrange +hlen +hkeys +hmget +hgetall +hset +expire +zadd +zremrangebyscore"
-reader: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:pods:* ~kwatt:v1:advice:* -@all +ping +select +zrange +hmget +hvals"
+reader: "~kwatt:v1:nodes ~kwatt:v1:node:* ~kwatt:v1:pods:* ~kwatt:v1:advice:* ~kwatt:v1:feed:* -@all +ping +select +zrange +hmget +hvals +xrange"
 probe: "-@all +ping"
 {{- end }}
 
