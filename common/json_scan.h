@@ -88,16 +88,15 @@ void kw_json_pass_known(struct kw_json *json, size_t len);
 /**
  * Takes the next string of an array if it is just this one, as programs write it: `,"text"`. Only
  * where the value taken last was an element of that array, and neither object nor array itself.
- * @param text with its closing quote, without the opening one; nothing in it that JSON escapes, and
- * ASCII alone. @param len without the quote.
+ * @param text nothing in it that JSON escapes, and ASCII alone.
  * @return its first byte, or NULL where something else comes, which is left.
  */
 static inline const char *kw_json_known_string(struct kw_json *json, const char *text, size_t len)
 {
     const char *p = json->pos;
 
-    if ((size_t)(json->end - p) < len + 3 || p[0] != ',' || p[1] != '"' ||
-        !kw_bytes_same(p + 2, text, len + 1))
+    if ((size_t)(json->end - p) < len + 3 || p[0] != ',' || p[1] != '"' || p[len + 2] != '"' ||
+        !kw_bytes_same(p + 2, text, len))
         return NULL;
     json->pos = p + len + 3;
     return p + 2;

@@ -18,16 +18,22 @@
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/cleanup.h"
 #include "common/redis_impl.h"
 
-/* Strings of a usual pipeline share a few chunks; a longer one gets a chunk of its own. */
+/* Replies of a usual pipeline share the first chunk. */
 #define CHUNK_BYTES 16384
+
+/* What is more comes in chunks that are mapped by themselves: the kernel has them back with the
+ * replies. In the allocator's hands megabytes would stay, as some small block always ends up above
+ * them. */
+#define MAPPED_BYTES ((size_t)256 * 1024)
 
 struct chunk {
     struct chunk *next;
-    size_t used, size;
+    size_t used, size; /* of bytes; all but the first are mapped */
     _Alignas(max_align_t) char bytes[];
 };
 
@@ -44,9 +50,34 @@ static void arena_free(struct chunk *chunk)
 {
     while (chunk != NULL) {
         struct chunk *next = chunk->next;
-        free(chunk);
+        if (next == NULL)
+            free(chunk);
+        else
+            (void)munmap(chunk, sizeof(*chunk) + chunk->size);
         chunk = next;
     }
+}
+
+static struct chunk *first_chunk(size_t room)
+{
+    size_t size = room > CHUNK_BYTES ? room : CHUNK_BYTES;
+    struct chunk *chunk = calloc(1, sizeof(*chunk) + size);
+
+    if (chunk != NULL)
+        chunk->size = size;
+    return chunk;
+}
+
+static struct chunk *mapped_chunk(size_t room)
+{
+    size_t bytes = (sizeof(struct chunk) + room + MAPPED_BYTES - 1) / MAPPED_BYTES * MAPPED_BYTES;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct chunk *chunk = at;
+
+    if (at == MAP_FAILED)
+        return NULL;
+    chunk->size = bytes - sizeof(*chunk);
+    return chunk;
 }
 
 /* Zeroed memory, aligned for anything; NULL with `cause` set over the bound. */
@@ -61,11 +92,9 @@ static void *arena_alloc(struct kw_redis_parser *parser, size_t size)
     }
     rounded = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
     if (chunk == NULL || chunk->size - chunk->used < rounded) {
-        size_t want = rounded > CHUNK_BYTES ? rounded : CHUNK_BYTES;
-        chunk = calloc(1, sizeof(*chunk) + want);
+        chunk = chunk == NULL ? first_chunk(rounded) : mapped_chunk(rounded);
         if (chunk == NULL)
             return NULL;
-        chunk->size = want;
         chunk->next = parser->arena;
         parser->arena = chunk;
     }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/support/cmocka.h"
 
@@ -41,6 +42,20 @@ WRAP(void *, aligned_alloc, (size_t align, size_t n), (align, n))
 WRAP(char *, strdup, (const char *text), (text))
 WRAP(char *, strndup, (const char *text, size_t n), (text, n))
 /* clang-format on */
+
+/* by either name: which one a caller's headers make of it depends on _FILE_OFFSET_BITS */
+void *__real_mmap64(void *at, size_t n, int protection, int flags, int fd, off64_t offset);
+void *__wrap_mmap64(void *at, size_t n, int protection, int flags, int fd, off64_t offset);
+void *__wrap_mmap64(void *at, size_t n, int protection, int flags, int fd, off64_t offset)
+{
+    if (!fails())
+        return __real_mmap64(at, n, protection, flags, fd, offset);
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, off64_t offset)
+    __attribute__((alias("__wrap_mmap64")));
 
 int __wrap_asprintf(char **ret, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int __wrap_asprintf(char **ret, const char *format, ...)
