@@ -139,10 +139,8 @@ static void show(struct ext_snapshot *snapshot, size_t index)
                 ? EXT_ALWAYS_GOOD
                 : ext_good_until_ns(node->fresh_ns, node->interval_ns, snapshot->stale_after_ns);
     }
-    if (is_plain(node->name, node->name_len)) {
+    if (is_plain(node->name, node->name_len))
         memcpy(live.text, node->name, node->name_len);
-        live.text[node->name_len] = '"';
-    }
     snapshot->live[index] = live;
     /* it does not rise where a node is set again: the next snapshot has it right */
     if (index % EXT_CALM == 0 && index == snapshot->n)
@@ -163,11 +161,14 @@ static void copy_nodes(struct ext_snapshot *snapshot, const struct ext_node *nod
         if (slot->index != 0)
             continue;
         *node = nodes[i];
-        memcpy(name_at, key.name, key.len);
-        name_at[key.len] = '\0';
-        node->name = name_at;
-        name_at += key.len + 1;
         show(snapshot, snapshot->n);
+        node->name = snapshot->live[snapshot->n].text;
+        if (*node->name == '\0') {
+            memcpy(name_at, key.name, key.len);
+            name_at[key.len] = '\0';
+            node->name = name_at;
+            name_at += key.len + 1;
+        }
         *slot =
             (struct ext_slot){.index = (uint32_t)(++snapshot->n), .tag = (uint32_t)(hash >> 32)};
         snapshot->names_id = mix(snapshot->names_id ^ hash, HASH_B);
@@ -245,7 +246,7 @@ struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, ui
     while (slots < n * 2)
         slots *= 2;
     for (size_t i = 0; i < n; i++)
-        bytes += nodes[i].name_len + 1;
+        bytes += is_plain(nodes[i].name, nodes[i].name_len) ? 0 : nodes[i].name_len + 1;
     snapshot->seed = seed;
     snapshot->stale_after_ns = stale_after_ns;
     make_keys(snapshot->keys, seed);

@@ -74,8 +74,8 @@ struct ext_live {
     _Atomic uint16_t moved; /**< where the node stands by now: place in `moved` plus 1; 0: in
                                `places` */
     uint16_t name_len;
-    char text[EXT_NAME_INLINE + 1]; /**< the name and a quote, as in a request; a longer name, or
-                                       one that JSON would escape, leaves it empty */
+    char text[EXT_NAME_INLINE + 1]; /**< the name, NUL-terminated; a longer one, or one that JSON
+                                       would escape, leaves it empty */
 };
 
 /** Nodes that are calm together: as long as none of them has moved, nor is stale or without a
@@ -104,8 +104,8 @@ struct ext_snapshot {
                                the same names have the same */
     size_t mask;            /**< slots - 1, a power of two less one */
     struct ext_slot *slots; /**< open addressing */
-    char *names;
-    void *block; /**< all these arrays */
+    char *names;            /**< of nodes that have none in `live` */
+    void *block;            /**< all these arrays */
     size_t block_bytes;
     struct ext_place *moved; /**< EXT_MOVES_MAX of them, in the order they were made; NULL: none */
     size_t n_moved;          /**< the writer's alone */
