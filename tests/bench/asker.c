@@ -39,8 +39,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: asker PORT CALLS NAMES OF\n");
         return 2;
     }
+    const struct question_nodes nodes = {.n = (unsigned)names, .of = (unsigned)of};
     for (unsigned i = 0; i < 2; i++) {
-        if (question_add(&questions[i], verbs[i], (unsigned)names, (unsigned)of, false) < 0)
+        if (question_add(&questions[i], verbs[i], &nodes, 0) < 0)
             kwt_die("out of memory");
     }
     keepalive_connect(&client, (uint16_t)port);

@@ -10,32 +10,29 @@
  *
  * usage: extender_bench [BUILD_DIR]   (default: where this program stands, two folders up)
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/http_server.h"
 #include "common/redis.h"
+#include "tests/bench/extender_rig.h"
 #include "tests/bench/fleet.h"
 #include "tests/bench/keepalive.h"
 #include "tests/bench/question.h"
 
-#define NODES      15000
-#define WARM_UP    50
-#define PATIENCE_S 60
+#define NODES   15000
+#define WARM_UP 50
 
 /** Of the CPU that an extender in Go takes for a call; for fewer names, what the kernel does for a
  * call is most of it in both. */
@@ -43,206 +40,74 @@
 #define GO_NAMES   500
 #define GO_WARM_UP 10
 
+/** On the median's ratio to the static answer, as the design wants it. The other quantiles are
+ * printed for people, not judged: a shared machine decides them. */
+#define STATIC_RATIO 1.5
+
 /**
- * The bound is on the median's ratio to the static answer and holds what was reached, with some
- * room for a busy machine: 1.5 up to 500 names, as the design wants it; beyond, what a name takes
- * counts for more than what a call takes, and the tables of a large cluster fill the near caches.
- * The other quantiles are printed for people, not judged: a shared machine decides them.
+ * What is asked for. Orders that change from call to call are printed beside without a bound: what
+ * a name costs is then most of the answer where it must be looked up, which a static answer never
+ * does. kube-scheduler's own lie between: it begins each list elsewhere, its workers interleave a
+ * few runs of it, and /prioritize has the list of the /filter before it.
  */
 static const struct {
-    unsigned names, calls;
-    double bound; /* 0: none */
-    bool whole;   /* Node objects in place of names */
-    unsigned go_calls;
-} sizes[] = {{100, 4000, 1.5, false, 400},
-             {500, 6000, 1.5, false, 400},
-             {5000, 800, 2.2, false, 60},
-             {15000, 300, 2.5, false, 30},
-             {500, 60, 0, true, 10}};
+    struct question_nodes nodes;
+    unsigned calls;
+    double bound;      /* 0: none */
+    unsigned go_calls; /* 0: not beside Go */
+} sizes[] = {{{.n = 100, .of = NODES}, 4000, STATIC_RATIO, 400},
+             {{.n = 500, .of = NODES}, 6000, STATIC_RATIO, 400},
+             {{.n = 750, .of = NODES}, 4000, STATIC_RATIO, 400},
+             {{.n = 5000, .of = NODES}, 800, STATIC_RATIO, 60},
+             {{.n = 15000, .of = NODES}, 300, STATIC_RATIO, 30},
+             {{.n = 500, .of = NODES, .order = QUESTION_ROTATED}, 4000, 0, 0},
+             {{.n = 500, .of = NODES, .order = QUESTION_SHUFFLED}, 4000, 0, 0},
+             {{.n = 5000, .of = NODES, .order = QUESTION_ROTATED}, 400, 0, 0},
+             {{.n = 5000, .of = NODES, .order = QUESTION_SHUFFLED}, 400, 0, 0},
+             {{.n = 500, .of = NODES, .whole = true}, 60, 0, 10}};
 #define SIZES KW_ARRAY_SIZE(sizes)
+
+static const char *const order_names[] = {"", "_rotated", "_shuffled"};
+
+/** Connections that ask for CROWD_NAMES at the same time. */
+static const unsigned crowds[] = {8, 32};
+#define CROWD_MAX   32
+#define CROWD_NAMES 500
+#define CROWD_CALLS 300
 
 static const char *const verbs[] = {"prioritize", "filter"};
 #define VERBS KW_ARRAY_SIZE(verbs)
 
 /** One request, and the answer that the static server gives to it. */
 struct question {
-    struct kw_buf request[2]; /* to the extender, to the static server */
-    struct kw_buf answer;     /* body only */
+    struct kw_buf request[2][QUESTION_TURNS]; /* to the extender, to the static server */
+    unsigned turns;                           /* of them */
+    struct kw_buf answer;                     /* body only */
     char path[32];
 };
 
-struct processes {
-    char dir[64];
-    pid_t redis, extender, fixed, go;
-    uint16_t port, fixed_port, go_port;
-};
-
-static struct processes *to_clean; /* for kwt_die() alone */
-
-static void clean_up(struct processes *p)
-{
-    static const char *const files[] = {"redis.sock", "redis.log", "extender.log", "go.log"};
-    const pid_t pids[] = {p->extender, p->fixed, p->go, p->redis};
-    char path[128];
-
-    for (unsigned i = 0; i < KW_ARRAY_SIZE(pids); i++) {
-        if (pids[i] <= 0)
-            continue;
-        (void)kill(pids[i], SIGKILL);
-        (void)waitpid(pids[i], NULL, 0);
-    }
-    for (unsigned i = 0; i < KW_ARRAY_SIZE(files) && p->dir[0] != '\0'; i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", p->dir, files[i]);
-        (void)unlink(path);
-    }
-    (void)rmdir(p->dir);
-}
+static struct extender_rig *to_clean; /* for kwt_die() alone */
 
 void kwt_die(const char *what)
 {
     fprintf(stderr, "extender_bench: %s: %s\n", what, strerror(errno));
     if (to_clean != NULL)
-        clean_up(to_clean);
+        extender_rig_clean(to_clean);
     exit(1);
-}
-
-static pid_t spawn(const char *log, const char *const *argv)
-{
-    pid_t pid = fork();
-
-    if (pid < 0)
-        kwt_die("fork");
-    if (pid > 0)
-        return pid;
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-        (void)dup2(fd, STDOUT_FILENO);
-        (void)dup2(fd, STDERR_FILENO);
-    }
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* an interrupted run leaves nothing behind */
-    execvp(argv[0], (char *const *)argv);
-    _exit(127);
-}
-
-/** A port that is free now. */
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof(address);
-    kw_cleanup_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &len) < 0)
-        kwt_die("no free port");
-    return ntohs(address.sin_port);
-}
-
-static struct kw_redis *start_redis(struct processes *p)
-{
-    char socket_path[80], log[80], url[96];
-    struct kw_redis_conf conf = {.access.url = url, .timeout_ms = 30000};
-    struct kw_redis *redis = NULL;
-    struct kw_err err = {0};
-
-    (void)snprintf(socket_path, sizeof(socket_path), "%s/redis.sock", p->dir);
-    (void)snprintf(log, sizeof(log), "%s/redis.log", p->dir);
-    (void)snprintf(url, sizeof(url), "unix://%s", socket_path);
-    p->redis = spawn(log, (const char *const[]){"redis-server", "--port", "0", "--unixsocket",
-                                                socket_path, "--save", "", "--dir", p->dir, NULL});
-    if (kw_redis_new(&conf, &redis, &err) < 0)
-        kwt_die(err.text);
-    for (unsigned i = 0; i < PATIENCE_S * 50; i++) {
-        kw_redis_retry_now(redis);
-        if (kw_redis_queue_texts(redis, "PING", (char *)NULL) == 0 &&
-            kw_redis_exec(redis, NULL, &err) == 0)
-            return redis;
-        (void)poll(NULL, 0, 20);
-    }
-    kwt_die("redis-server does not answer");
-}
-
-static void start_extender(struct processes *p, const char *build)
-{
-    char program[512], listen_on[32], url[96], log[80];
-
-    p->port = free_port();
-    (void)snprintf(program, sizeof(program), "%s/extender/kwatt-extender", build);
-    (void)snprintf(listen_on, sizeof(listen_on), "127.0.0.1:%u", p->port);
-    (void)snprintf(url, sizeof(url), "unix://%s/redis.sock", p->dir);
-    (void)snprintf(log, sizeof(log), "%s/extender.log", p->dir);
-    p->extender =
-        spawn(log, (const char *const[]){program, "--listen", listen_on, "--redis", url,
-                                         "--stale-after", "1h", "--log-level", "warn", NULL});
-}
-
-/** The extender of e2e/tools/goextender, built where it is not yet. Without Go: a line on stderr
- * and no reference. */
-static void start_go(struct processes *p, const char *build)
-{
-    char tool[512], program[PATH_MAX], log[80], listen_on[32];
-    int out[2];
-    size_t len = 0;
-    ssize_t n = 1;
-
-    (void)snprintf(tool, sizeof(tool), "%s/../../e2e/tools/build.py", build);
-    if (pipe2(out, O_CLOEXEC) < 0)
-        kwt_die("pipe");
-    pid_t pid = fork();
-    if (pid == 0) {
-        (void)dup2(out[1], STDOUT_FILENO);
-        execlp("python3", "python3", tool, "goextender", (char *)NULL);
-        _exit(127);
-    }
-    (void)close(out[1]);
-    while (len < sizeof(program) - 32 && n > 0) {
-        n = read(out[0], program + len, sizeof(program) - 32 - len);
-        len += n > 0 ? (size_t)n : 0;
-    }
-    (void)close(out[0]);
-    int status = 0;
-    (void)waitpid(pid, &status, 0);
-    program[len] = '\0';
-    if (status != 0) {
-        fprintf(stderr, "extender_bench: no extender in Go: %s", program);
-        return;
-    }
-    program[strcspn(program, "\n")] = '\0';
-    memcpy(program + strlen(program), "/goextender", sizeof("/goextender"));
-    p->go_port = free_port();
-    (void)snprintf(listen_on, sizeof(listen_on), "127.0.0.1:%u", p->go_port);
-    (void)snprintf(log, sizeof(log), "%s/go.log", p->dir);
-    p->go = spawn(log, (const char *const[]){program, listen_on, NULL});
-}
-
-/** Waits until /metrics says that so many nodes are known. */
-static void wait_for_nodes(struct keepalive *client, unsigned n)
-{
-    static const char get[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-    struct kw_buf request = {0};
-    char line[64];
-
-    (void)kw_buf_adds(&request, get);
-    (void)snprintf(line, sizeof(line), "\nkwatt_extender_nodes %u\n", n);
-    for (unsigned i = 0; i < PATIENCE_S * 20; i++) {
-        const char *body;
-        (void)keepalive_ask(client, &request, &body);
-        if (strstr(body, line) != NULL && strstr(body, "\nkwatt_extender_redis_up 1\n") != NULL) {
-            kw_buf_free(&request);
-            return;
-        }
-        (void)poll(NULL, 0, 50);
-    }
-    kwt_die("the extender does not know the nodes");
 }
 
 static void make_question(struct question *q, const char *verb, unsigned size)
 {
-    (void)snprintf(q->path, sizeof(q->path), "%s_%u%s", verb, sizes[size].names,
-                   sizes[size].whole ? "_nodes" : "");
-    if (question_add(&q->request[0], verb, sizes[size].names, NODES, sizes[size].whole) < 0 ||
-        question_add(&q->request[1], q->path, sizes[size].names, NODES, sizes[size].whole) < 0)
-        kwt_die("out of memory");
+    const struct question_nodes *nodes = &sizes[size].nodes;
+
+    (void)snprintf(q->path, sizeof(q->path), "%s_%u%s%s", verb, nodes->n, order_names[nodes->order],
+                   nodes->whole ? "_nodes" : "");
+    q->turns = nodes->order == QUESTION_SAME ? 1 : QUESTION_TURNS;
+    for (unsigned turn = 0; turn < q->turns; turn++) {
+        if (question_add(&q->request[0][turn], verb, nodes, turn) < 0 ||
+            question_add(&q->request[1][turn], q->path, nodes, turn) < 0)
+            kwt_die("out of memory");
+    }
 }
 
 static void on_fixed(void *user, const struct kw_http_request *request,
@@ -322,7 +187,7 @@ static void print_ratio(const char *name, const char *what, double value, const 
 }
 
 /** @return CPU of a call to the extender, in microseconds. */
-static double measure(const struct processes *p, const struct question *q,
+static double measure(const struct extender_rig *p, const struct question *q,
                       struct keepalive clients[2], unsigned calls, double bound)
 {
     const pid_t pids[2] = {p->extender, p->fixed};
@@ -334,14 +199,14 @@ static double measure(const struct processes *p, const struct question *q,
         kwt_die("out of memory");
     for (unsigned i = 0; i < WARM_UP; i++) {
         for (unsigned s = 0; s < 2; s++)
-            (void)keepalive_ask(&clients[s], &q->request[s], &body);
+            (void)keepalive_ask(&clients[s], &q->request[s][i % q->turns], &body);
     }
     for (unsigned s = 0; s < 2; s++)
         cpu[s] = cpu_ns(pids[s]);
     for (unsigned i = 0; i < calls; i++) {
         for (unsigned s = 0; s < 2; s++) {
             uint64_t from_ns = kw_now_ns();
-            size_t len = keepalive_ask(&clients[s], &q->request[s], &body);
+            size_t len = keepalive_ask(&clients[s], &q->request[s][i % q->turns], &body);
             ns[s][i] = kw_now_ns() - from_ns;
             if (len != q->answer.len)
                 kwt_die("an answer of another size");
@@ -366,9 +231,42 @@ static double measure(const struct processes *p, const struct question *q,
     return own_us;
 }
 
+/** Time of a call where many ask at once: of all of them together, by their number. */
+static void measure_crowds(const struct extender_rig *p, const struct question *q)
+{
+    const uint16_t ports[2] = {p->port, p->fixed_port};
+    struct keepalive clients[2][CROWD_MAX] = {0};
+    uint64_t ns[2][CROWD_CALLS];
+    const char *body;
+    char name[64];
+
+    for (unsigned i = 0; i < 2 * CROWD_MAX; i++)
+        keepalive_connect(&clients[i % 2][i / 2], ports[i % 2]);
+    for (unsigned k = 0; k < KW_ARRAY_SIZE(crowds); k++) {
+        for (unsigned i = 0; i < 2 * (WARM_UP + CROWD_CALLS); i++) {
+            unsigned call = i / 2 < WARM_UP ? 0 : i / 2 - WARM_UP;
+            uint64_t from_ns = kw_now_ns();
+            for (unsigned c = 0; c < crowds[k]; c++)
+                keepalive_send(&clients[i % 2][c], &q->request[i % 2][0]);
+            for (unsigned c = 0; c < crowds[k]; c++)
+                (void)keepalive_read(&clients[i % 2][c], &body);
+            ns[i % 2][call] = (kw_now_ns() - from_ns) / crowds[k];
+        }
+        for (unsigned s = 0; s < 2; s++)
+            qsort(ns[s], CROWD_CALLS, sizeof(uint64_t), by_value);
+        (void)snprintf(name, sizeof(name), "%s_by_%u_at_once", q->path, crowds[k]);
+        print_ratio(name, "p50_us", quantile_us(ns[0], CROWD_CALLS, 0.5), "static answer",
+                    quantile_us(ns[1], CROWD_CALLS, 0.5), 0);
+        print_ratio(name, "p99_us", quantile_us(ns[0], CROWD_CALLS, 0.99), "static answer",
+                    quantile_us(ns[1], CROWD_CALLS, 0.99), 0);
+    }
+    for (unsigned i = 0; i < 2 * CROWD_MAX; i++)
+        keepalive_close(&clients[i % 2][i / 2]);
+}
+
 /** CPU of a call beside that of an extender in Go, which is asked after it: its garbage collector
  * would empty the caches for both. */
-static void measure_go(const struct processes *p, const struct question *q, double own_us,
+static void measure_go(const struct extender_rig *p, const struct question *q, double own_us,
                        unsigned size)
 {
     unsigned calls = sizes[size].go_calls;
@@ -380,11 +278,11 @@ static void measure_go(const struct processes *p, const struct question *q, doub
     for (unsigned i = 0; i < calls + GO_WARM_UP; i++) {
         if (i == GO_WARM_UP)
             from_ns = cpu_ns(p->go);
-        (void)keepalive_ask(&go, &q->request[0], &body);
+        (void)keepalive_ask(&go, &q->request[0][0], &body);
     }
     print_ratio(q->path, "cpu_us", own_us, "extender in Go",
                 (double)(cpu_ns(p->go) - from_ns) / 1000 / calls,
-                sizes[size].names < GO_NAMES ? 0 : GO_RATIO);
+                sizes[size].nodes.n < GO_NAMES ? 0 : GO_RATIO);
     (void)fflush(stdout);
     keepalive_close(&go);
 }
@@ -427,7 +325,7 @@ static void share_one_cpu(void)
 
 int main(int argc, char **argv)
 {
-    static struct processes p;
+    static struct extender_rig p;
     static struct question questions[SIZES * VERBS];
     struct keepalive clients[2] = {0};
     struct kw_err err = {0};
@@ -441,42 +339,49 @@ int main(int argc, char **argv)
     if (mkdtemp(p.dir) == NULL)
         kwt_die("mkdtemp");
     to_clean = &p;
-    struct kw_redis *redis = start_redis(&p);
+    struct kw_redis *redis = extender_rig_redis(&p);
     share_one_cpu();
-    start_extender(&p, build);
+    extender_rig_extender(&p, build);
     keepalive_connect(&clients[0], p.port);
-    wait_for_nodes(&clients[0], 0);
+    extender_rig_wait(&clients[0], 0);
     print_rss(0, rss_mib(p.extender));
     if (fleet_publish(redis, 0, NODES, 1, &err) < 0)
         kwt_die(err.text);
-    wait_for_nodes(&clients[0], NODES);
+    extender_rig_wait(&clients[0], NODES);
     print_rss(NODES, rss_mib(p.extender));
     for (size_t i = 0; i < SIZES * VERBS; i++) {
         make_question(&questions[i], verbs[i % VERBS], (unsigned)(i / VERBS));
-        size_t len = keepalive_ask(&clients[0], &questions[i].request[0], &body);
+        size_t len = keepalive_ask(&clients[0], &questions[i].request[0][0], &body);
         if (kw_buf_add(&questions[i].answer, body, len) < 0)
             kwt_die("out of memory");
     }
-    p.fixed_port = free_port();
+    p.fixed_port = extender_rig_port();
     p.fixed = fork();
     if (p.fixed == 0)
         serve_fixed(questions, SIZES * VERBS, p.fixed_port);
     keepalive_connect(&clients[1], p.fixed_port);
-    start_go(&p, build);
+    extender_rig_go(&p, build);
     for (size_t i = 0; i < SIZES * VERBS; i++) {
         double own_us =
             measure(&p, &questions[i], clients, sizes[i / VERBS].calls, sizes[i / VERBS].bound);
-        if (p.go > 0)
+        if (p.go > 0 && sizes[i / VERBS].go_calls > 0)
             measure_go(&p, &questions[i], own_us, (unsigned)(i / VERBS));
+    }
+    for (size_t i = 0; i < SIZES * VERBS; i++) {
+        if (questions[i].turns == 1 && sizes[i / VERBS].nodes.n == CROWD_NAMES &&
+            !sizes[i / VERBS].nodes.whole)
+            measure_crowds(&p, &questions[i]);
     }
     kw_redis_free(&redis);
     for (size_t i = 0; i < SIZES * VERBS; i++) {
-        kw_buf_free(&questions[i].request[0]);
-        kw_buf_free(&questions[i].request[1]);
+        for (unsigned turn = 0; turn < questions[i].turns; turn++) {
+            kw_buf_free(&questions[i].request[0][turn]);
+            kw_buf_free(&questions[i].request[1][turn]);
+        }
         kw_buf_free(&questions[i].answer);
     }
     for (unsigned s = 0; s < 2; s++)
         keepalive_close(&clients[s]);
-    clean_up(&p);
+    extender_rig_clean(&p);
     return 0;
 }

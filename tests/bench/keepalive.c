@@ -42,10 +42,9 @@ void keepalive_close(struct keepalive *client)
     client->in = NULL;
 }
 
-size_t keepalive_ask(struct keepalive *client, const struct kw_buf *request, const char **ret_body)
+void keepalive_send(struct keepalive *client, const struct kw_buf *request)
 {
-    size_t sent = 0, got = 0, want = 0;
-    const char *body = NULL;
+    size_t sent = 0;
 
     while (sent < request->len) {
         ssize_t n = send(client->fd, request->data + sent, request->len - sent, MSG_NOSIGNAL);
@@ -53,6 +52,13 @@ size_t keepalive_ask(struct keepalive *client, const struct kw_buf *request, con
             kwt_die("send");
         sent += (size_t)n;
     }
+}
+
+size_t keepalive_read(struct keepalive *client, const char **ret_body)
+{
+    size_t got = 0, want = 0;
+    const char *body = NULL;
+
     while (body == NULL || got < want) {
         ssize_t n = recv(client->fd, client->in + got, client->cap - 1 - got, 0);
         if (n <= 0)
@@ -74,4 +80,10 @@ size_t keepalive_ask(struct keepalive *client, const struct kw_buf *request, con
     }
     *ret_body = body;
     return got - (size_t)(body - client->in);
+}
+
+size_t keepalive_ask(struct keepalive *client, const struct kw_buf *request, const char **ret_body)
+{
+    keepalive_send(client, request);
+    return keepalive_read(client, ret_body);
 }

@@ -24,6 +24,10 @@ _Noreturn void kwt_die(const char *what);
 void keepalive_connect(struct keepalive *client, uint16_t port);
 void keepalive_close(struct keepalive *client);
 
+/** The two halves of keepalive_ask, for a client that has many connections. */
+void keepalive_send(struct keepalive *client, const struct kw_buf *request);
+size_t keepalive_read(struct keepalive *client, const char **ret_body);
+
 /** Sends a whole request and reads its answer, which must have status 200. @param ret_body inside
  * the client's buffer, valid until the next call. @return its length. */
 size_t keepalive_ask(struct keepalive *client, const struct kw_buf *request, const char **ret_body);

@@ -2,6 +2,7 @@
 #include "tests/bench/question.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "common/cleanup.h"
 #include "tests/bench/fleet.h"
@@ -41,17 +42,41 @@ static void add_node(struct kw_buf *out, const char *name)
     (void)kw_buf_adds(out, "]}}");
 }
 
-int question_add(struct kw_buf *out, const char *path, unsigned n, unsigned of, bool whole)
+/** The order of n nodes at a turn. */
+static void arrange(unsigned *order, const struct question_nodes *nodes, unsigned turn)
+{
+    unsigned n = nodes->n;
+    uint64_t seed = 1 + turn;
+
+    for (unsigned i = 0; i < n; i++)
+        order[i] = nodes->order == QUESTION_ROTATED ? (i + turn * (n / QUESTION_TURNS)) % n : i;
+    for (unsigned i = n - 1; nodes->order == QUESTION_SHUFFLED && i > 0; i--) {
+        seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407; /* Knuth's MMIX */
+        unsigned other = (unsigned)((seed >> 33) % (i + 1));
+        unsigned kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+}
+
+int question_add(struct kw_buf *out, const char *path, const struct question_nodes *nodes,
+                 unsigned turn)
 {
     kw_cleanup(kw_buf_free) struct kw_buf body = {0};
+    kw_cleanup_free unsigned *order = calloc(nodes->n + 1, sizeof(*order));
     char name[FLEET_NAME_MAX];
+    bool whole = nodes->whole;
+
+    if (order == NULL)
+        return -ENOMEM;
+    arrange(order, nodes, turn);
 
     (void)kw_buf_adds(&body, "{\"Pod\":");
     add_pod(&body);
     (void)kw_buf_adds(&body, whole ? ",\"Nodes\":{\"metadata\":{},\"items\":["
                                    : ",\"Nodes\":null,\"NodeNames\":[");
-    for (unsigned i = 0; i < n; i++) {
-        fleet_node_name(name, i * (of / n));
+    for (unsigned i = 0; i < nodes->n; i++) {
+        fleet_node_name(name, order[i] * (nodes->of / nodes->n));
         (void)kw_buf_adds(&body, i > 0 ? "," : "");
         if (whole)
             add_node(&body, name);

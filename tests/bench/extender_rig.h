@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/redis.h"
+#include "tests/bench/keepalive.h"
+
+/* The programs of extender_bench.c. What does not start ends the benchmark by kwt_die. */
+
+struct extender_rig {
+    char dir[64];
+    pid_t redis, extender, fixed, go;
+    uint16_t port, fixed_port, go_port;
+};
+
+/** Ends them and removes what they left. */
+void extender_rig_clean(struct extender_rig *p);
+
+/** A port that is free now. */
+uint16_t extender_rig_port(void);
+
+/** Starts redis-server in p->dir. @return a connection. */
+struct kw_redis *extender_rig_redis(struct extender_rig *p);
+
+/** Starts the extender of a build. */
+void extender_rig_extender(struct extender_rig *p, const char *build);
+
+/** Starts the extender of e2e/tools/goextender, built where it is not yet. Without Go: a line on
+ * stderr, and p->go stays 0. */
+void extender_rig_go(struct extender_rig *p, const char *build);
+
+/** Waits until /metrics says that so many nodes are known. */
+void extender_rig_wait(struct keepalive *client, unsigned n);
