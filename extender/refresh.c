@@ -51,6 +51,8 @@ struct ext_refresh {
     struct kw_sample *scratch;
     struct ext_feed feed;
     unsigned followed; /**< refreshes since the index was read */
+    bool lost;         /**< the last refresh failed */
+    int64_t back_ns;   /**< when one succeeded again */
     _Atomic bool cancelled;
 };
 
@@ -79,6 +81,7 @@ int ext_refresh_new(const struct kw_redis_conf *conf, uint64_t stale_after_ns,
 
     if (refresh != NULL) {
         refresh->stale_after_ns = stale_after_ns;
+        refresh->back_ns = INT64_MIN;
         refresh->scratch = calloc(1, sizeof(*refresh->scratch));
         if (refresh->scratch != NULL)
             rc = kw_redis_new(conf, &refresh->redis, err);
@@ -261,13 +264,17 @@ static int read_index(struct kw_redis *redis, struct kw_redis_replies *ret, uint
 }
 
 /** Whether a node stays: the index has it, or what is known of it is still good. A Redis that comes
- * back empty, or a replica that takes over, hears of each node only when that publishes. */
+ * back empty, or a replica that takes over, hears of each node only when that publishes; if it was
+ * lost for long all are stale by then, and each is given the time that it would have had if it had
+ * been heard when Redis came back: caps go by its last figures. */
 static bool stays(const struct work *work, const struct ext_snapshot *last, size_t index)
 {
     const struct ext_node *node = &last->nodes[index];
+    int64_t back_ns = work->refresh->back_ns;
+    int64_t heard_ns = node->fresh_ns > back_ns ? node->fresh_ns : back_ns;
 
-    return work->listed[index] || !ext_is_stale(node->fresh_ns, node->interval_ns,
-                                                work->now->now_ns, last->stale_after_ns);
+    return work->listed[index] ||
+           !ext_is_stale(heard_ns, node->interval_ns, work->now->now_ns, last->stale_after_ns);
 }
 
 /** Makes the snapshot where nodes come or go, or others are stale: those that stay, then the new
@@ -422,8 +429,11 @@ int ext_refresh_once(struct ext_refresh *refresh, const struct ext_snapshot *bef
 {
     struct ext_refresh_result result = {0};
     struct work work = {.refresh = refresh, .before = before, .now = now, .result = &result};
-    int rc = run(&work, err);
 
+    if (refresh->lost)
+        refresh->back_ns = now->now_ns;
+    int rc = run(&work, err);
+    refresh->lost = rc < 0;
     if (rc == -ENOMEM)
         (void)kw_err_set(err, rc, "out of memory");
     if (rc == 0)

@@ -32,7 +32,8 @@ void ext_refresh_free(struct ext_refresh **refresh);
 
 /**
  * Reads what was published since `before` was made: a node that was not costs nothing, but for a
- * line of the index where that is read. A node that Redis no longer has is kept until it is stale.
+ * line of the index where that is read. A node that Redis no longer has is kept until it is stale;
+ * after Redis was lost, as long as if it had been heard when that came back.
  * @param before the last snapshot made by this object, or NULL.
  * @param ret untouched on failure.
  * @return 0; -errno of Redis as kw_redis_exec; -EREMOTEIO where it answers with an error;

@@ -253,6 +253,29 @@ static void test_gaps(void **state)
     assert_int_equal(last->n, 1);
 }
 
+/** A Redis that was lost until all nodes were stale, and comes back empty: caps go on by what was
+ * known of those who have not published yet, for the time in which they would. */
+static void test_back_and_empty(void **state)
+{
+    int64_t t = kw_now_unix_ms();
+    const struct ext_instant now = {.now_ns = (int64_t)kw_now_ns(), .unix_ms = t};
+    struct kw_err err = {0};
+
+    (void)state;
+    begin(t);
+    kwt_redis_kill(&server);
+    assert_true(ext_refresh_once(refresh, last, &now, &result, &err) < 0);
+    later_ns = 3 * (int64_t)STALE_NS;
+    kwt_redis_start(&server, NULL);
+    publish("a", 2, 1, 900, t + 4, true);
+    read_index();
+    assert_int_equal(used("a"), 900);
+    assert_int_equal(used("b"), 200);
+    later_ns += (int64_t)STALE_NS + 1000000000;
+    read_index();
+    assert_int_equal(used("b"), -1);
+}
+
 static void test_hostile_feeds(void **state)
 {
     static const char *const bad[] = {"", "{", "[]", "{\"schema\":2}",
@@ -303,6 +326,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nodes_come_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_old_samples_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gaps, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_back_and_empty, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hostile_feeds, setup, teardown),
     };
 
