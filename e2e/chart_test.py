@@ -161,6 +161,17 @@ def zones_are_what_the_program_takes(helm: chart.Helm) -> None:
     check("read the zones" in said and "zones=3" in said and "grid operator, week 48" in said, f"{said}\n{file.read_text()}")
 
 
+def rights_are_given_where_wanted(helm: chart.Helm) -> None:
+    """No role and no binding without rbac.create, whatever is switched on; with it, those that the extender needs."""
+    every = {"extender.config": {"watchNodes": True, "writeHeadroom": True, "events": True, "powerTiers": {"enabled": True}},
+             "agent.config": {"pods": "api"}, "scheduler.enabled": True}
+    kinds = {create: set(re.findall(r"^kind: (\w*Role\w*)$", helm.rendered({**every, "rbac.create": create}), re.M)) for create in (True, False)}
+    check(kinds[False] == set(), f"without rbac.create there are {kinds[False]}")
+    check(kinds[True] == {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}, f"with rbac.create there are {kinds[True]}")
+    rules = helm.rendered(every, "--show-only", "templates/extender.yaml")
+    check("verbs: [list, watch, patch]" in rules and "verbs: [create, patch]" in rules, "the extender may not do what was switched on")
+
+
 def an_external_redis_reaches_every_program(helm: chart.Helm) -> None:
     for name in ("external", "external-tls", "external-sentinel"):
         case = chart.CASES[name]
@@ -246,8 +257,8 @@ def certificates_are_what_the_programs_take(helm: chart.Helm) -> None:
 
 def main() -> int:
     tests = [schema_is_current, versions_agree, lint, every_switch_renders, mistakes_are_named, programs_take_what_is_rendered,
-             the_agent_may_write_power_limits_alone, zones_are_what_the_program_takes, an_external_redis_reaches_every_program,
-             dashboard_shows_what_exists, dashboard_asks_what_prometheus_understands, scheduler_configurations_agree,
+             the_agent_may_write_power_limits_alone, rights_are_given_where_wanted, zones_are_what_the_program_takes,
+             an_external_redis_reaches_every_program, dashboard_shows_what_exists, dashboard_asks_what_prometheus_understands, scheduler_configurations_agree,
              certificates_are_what_the_programs_take]
     with tempfile.TemporaryDirectory(prefix="kwatt-chart-") as folder:
         try:

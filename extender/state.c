@@ -310,6 +310,7 @@ static int start_capping(struct ext_state *state, struct kw_err *err)
         .policy = ext_reload_caps(settings),
         .file = settings->caps_file,
         .zones = settings->zones_file,
+        .pods_are_watched = settings->watch_pods,
         .write_headroom = settings->write_headroom,
         .write_events = settings->write_events,
         .decisions = state->service.decisions,
@@ -329,9 +330,6 @@ static int start_capping(struct ext_state *state, struct kw_err *err)
         return rc;
     state->service.tally = ext_capping_tally(state->capping);
     state->service.waiters = ext_capping_waiters(state->capping);
-    if ((settings->caps_file != NULL || settings->watch_nodes) && !settings->watch_pods)
-        kw_log_warn(state->log, "caps without --watch-pods: each pod that was let in counts on "
-                                "every node for a hundred seconds");
     return settings->watch_nodes ? ext_capping_watch(state->capping, &kube, err) : 0;
 }
 
