@@ -131,5 +131,6 @@ int ext_bound_pod_scan(const char *json, size_t len, const struct ext_assumption
     ext_outlook_find(assumptions, profiles, &pod, &outlook);
     ret->mcpu = outlook.mcpu;
     ret->mw = pod.expected_mw;
+    ret->variance_mcpu2 = ext_outlook_variance_mcpu2(&outlook);
     return found.waits && !found.deleted && ret->node[0] != '\0' ? 1 : 0;
 }

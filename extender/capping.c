@@ -7,6 +7,7 @@
 #include "extender/capping.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ struct ext_capping {
     struct ext_tariff *tariff; /**< the reader's */
     bool down_said;            /**< the watch's thread's */
     struct stat seen;          /**< the file as it was read; the reader's */
-    bool unreadable;
+    bool unreadable, unwatched_said;
     uint64_t told; /**< decisions that Events were made of; the reader's */
     pthread_mutex_t lock;
     /* under lock */
@@ -219,6 +220,15 @@ static size_t before_of(const void *user, size_t index)
     return index_in(two->before, name);
 }
 
+/** Caps hold, and nobody tells where pods go. */
+static void say_unwatched(struct ext_capping *capping)
+{
+    if (!capping->conf.pods_are_watched && !capping->unwatched_said)
+        kw_log_warn(capping->conf.log, "caps without --watch-pods: each pod that was let in counts "
+                                       "on every node for a hundred seconds");
+    capping->unwatched_said = true;
+}
+
 /** For /metrics. */
 static void count(struct ext_capping *capping, const struct ext_caps *caps)
 {
@@ -257,6 +267,7 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
             .used_mcpu = node->used_mcpu,
             .held_mcpu = held[i].mcpu,
             .held_mw = held[i].mw,
+            .held_variance_mcpu2 = held[i].variance_mcpu2,
             .stale = ext_is_stale(node->fresh_ns, node->interval_ns, now_ns, fresh->stale_after_ns),
         };
     }
@@ -279,8 +290,11 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
     }
     capping->changed = false;
     (void)pthread_mutex_unlock(&capping->lock);
+    if (fresh->caps != NULL)
+        say_unwatched(capping);
     count(capping, fresh->caps);
-    ext_tally_sweep(&capping->tally, now_ns);
+    ext_tally_sweep(&capping->tally,
+                    now_ns - (capping->conf.stats->watch_lost ? EXT_TALLY_BLIND_NS : 0));
     return rc;
 }
 
@@ -445,19 +459,20 @@ void ext_capping_round(struct ext_capping *capping, const struct ext_snapshot *s
                        int64_t now_ns)
 {
     struct ext_headroom_write writes[EXT_HEADROOM_WRITES];
-    uint64_t held_mcpu;
-    uint64_t held_mw;
+    struct ext_tally_sum held;
 
     if (capping->writer != NULL && capping->conf.write_events)
         send_events(capping);
     if (capping->writer == NULL || !capping->conf.write_headroom || snapshot == NULL)
         return;
-    ext_tally_sum(&capping->tally, &held_mcpu, &held_mw);
+    ext_tally_sum(&capping->tally, &held);
     (void)pthread_mutex_lock(&capping->lock);
     if (ext_kube_writer_failed_to_wake(capping->writer))
         capping->waiters.missed = true;
-    size_t n = ext_headroom_plan(snapshot, capping->table, &capping->waiters, (double)held_mcpu,
-                                 (double)held_mw, kw_random_u32(), now_ns, writes);
+    double held_mcpu =
+        (double)held.mcpu + capping->conf.policy.sigmas * sqrt((double)held.variance_mcpu2);
+    size_t n = ext_headroom_plan(snapshot, capping->table, &capping->waiters, held_mcpu,
+                                 (double)held.mw, kw_random_u32(), now_ns, writes);
     (void)pthread_mutex_unlock(&capping->lock);
     for (size_t i = 0; i < n; i++)
         ext_kube_writer_headroom(capping->writer, &writes[i]);

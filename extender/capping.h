@@ -25,8 +25,9 @@ struct ext_capping;
 
 struct ext_capping_conf {
     struct ext_cap_policy policy;
-    const char *file;  /**< of caps; NULL: none */
-    const char *zones; /**< file of zones; NULL: none */
+    const char *file;      /**< of caps; NULL: none */
+    const char *zones;     /**< file of zones; NULL: none */
+    bool pods_are_watched; /**< else it is said, once there are caps, what that comes to */
     bool write_headroom, write_events;
     struct ext_decisions *decisions; /**< that Events are made of */
     struct ext_stats *stats;

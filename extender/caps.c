@@ -55,7 +55,7 @@ struct work {
     const struct ext_caps_sources *from;
     struct ext_caps *caps;
     double *cap_mw;   /**< of each node; 0: none */
-    double *variance; /**< of each domain's sum, mW^2 */
+    double *variance; /**< of each domain's sum: squares of risks, mW^2 */
     double known_mw;  /**< of all nodes that were heard of */
     size_t n_known;
 };
@@ -78,13 +78,13 @@ static void take_table(struct work *work)
 }
 
 /** Adds a node to the domains around it. */
-static void add_up(struct work *work, uint32_t domain, double mw, double variance, double price)
+static void add_up(struct work *work, uint32_t domain, double mw, double risk_mw, double price)
 {
     while (domain != 0) {
         struct ext_cap_domain *sum = &work->caps->domains[domain - 1];
         sum->n_nodes++;
         sum->watts_mw += mw;
-        work->variance[domain - 1] += variance;
+        work->variance[domain - 1] += risk_mw * risk_mw;
         if (price > sum->mw_per_mcpu)
             sum->mw_per_mcpu = price;
         domain = work->from->tree->domains[domain - 1].parent;
@@ -112,8 +112,11 @@ static void settle_node(struct work *work, size_t i)
     const struct ext_cap_policy *policy = work->from->policy;
     const struct ext_cap_input *input = &work->from->inputs[i];
     struct ext_cap_node *node = &work->caps->nodes[i];
-    struct ext_watts_slope slope =
-        ext_watts_slope(input->watts, input->used_mcpu, input->held_mcpu);
+    const struct ext_watts_load load = {.used_mcpu = input->used_mcpu,
+                                        .held_mcpu = input->held_mcpu,
+                                        .held_variance_mcpu2 = input->held_variance_mcpu2,
+                                        .sigmas = policy->sigmas};
+    struct ext_watts_slope slope = ext_watts_slope(input->watts, &load);
     double mw = slope.base_mw + input->held_mw;
     double cap = work->cap_mw[i];
 
@@ -125,14 +128,14 @@ static void settle_node(struct work *work, size_t i)
         work->known_mw += mw;
         work->n_known++;
     }
-    add_up(work, node->domain, mw, input->watts->variance_mw2, slope.beyond_mw_per_mcpu);
+    add_up(work, node->domain, mw, slope.risk_mw, slope.beyond_mw_per_mcpu);
     if (input->stale)
         count_up(work, node->domain, false);
-    /* missing knowledge never blocks a node; its domain counts what was last known */
-    if (cap <= 0 || input->stale || !input->watts->heard)
+    /* missing knowledge never blocks a node; what was last known does */
+    if (cap <= 0 || !input->watts->heard)
         return;
     double soft = cap * policy->soft_permille / 1000;
-    double predicted = mw + policy->sigmas * sqrt(input->watts->variance_mw2);
+    double predicted = mw + slope.risk_mw;
     node->band_mw = cap - soft;
     node->hard_mw = cap - predicted;
     node->soft_mw = soft - predicted;
@@ -186,8 +189,8 @@ static void settle_domains(struct work *work)
     for (size_t i = 0; i < from->tree->n; i++) {
         const struct ext_cap_domain_conf *conf = &from->tree->domains[i];
         struct ext_cap_domain *domain = &work->caps->domains[i];
-        domain->sigma_mw = sqrt(work->variance[i]);
-        double predicted = domain->watts_mw + from->policy->sigmas * domain->sigma_mw;
+        domain->risk_mw = sqrt(work->variance[i]);
+        double predicted = domain->watts_mw + domain->risk_mw;
         domain->band_mw = conf->hard_mw - conf->soft_mw;
         domain->own_hard_mw = conf->hard_mw - predicted;
         domain->own_soft_mw = conf->soft_mw - predicted;
@@ -206,6 +209,7 @@ struct ext_caps *ext_caps_build(const struct ext_caps_sources *sources)
     if (caps == NULL)
         return NULL;
     caps->n_nodes = sources->n;
+    caps->sigmas = sources->policy->sigmas;
     caps->tree = ext_cap_tree_share(sources->tree);
     caps->nodes = calloc(sources->n + 1, sizeof(*caps->nodes));
     caps->domains = calloc(n_domains + 1, sizeof(*caps->domains));
@@ -229,10 +233,11 @@ struct ext_caps *ext_caps_build(const struct ext_caps_sources *sources)
     return caps;
 }
 
-void ext_caps_move(struct ext_caps *caps, size_t index, double mcpu, double mw)
+void ext_caps_move(struct ext_caps *caps, size_t index, double mcpu, double mw,
+                   double variance_mcpu2)
 {
     struct ext_cap_node *node = &caps->nodes[index];
-    double taken = ext_cap_price_mw(node, mcpu) + mw;
+    double taken = ext_cap_price_mw(node, mcpu + caps->sigmas * sqrt(variance_mcpu2)) + mw;
 
     node->hard_mw = node->hard_mw - taken;
     node->soft_mw = node->soft_mw - taken;

@@ -15,9 +15,10 @@
  * pod with rooms and compute nothing else. Pure: the owner locks and says what time it is.
  *
  * Predicted power of a node is what it draws, what is in flight on it, and the pod, each by the
- * dearest slope of its curve that it can meet; of a domain, the sum over its nodes. To both are
- * added `sigmas` standard deviations of the measurements. A silent node counts by its last figures,
- * one that was never heard of by the mean of the others.
+ * dearest slope of its curve that it can meet; of a domain, the sum over its nodes. To both is
+ * added what they may draw for a moment, `sigmas` standard deviations of what they run. A silent
+ * node counts by its last figures and what was let in since, one that was never heard of by the
+ * mean of the others.
  *
  * Hard: a pod that would not fit is refused. A cap that is passed by what runs already closes, and
  * opens again below its soft threshold only, so that it does not flap. Soft: what would pass it is
@@ -41,7 +42,8 @@ extern const char *const ext_cap_texts[EXT_CAP__MAX];
 
 /** What a request reads of a node. */
 struct ext_cap_node {
-    _Atomic double hard_mw, soft_mw; /**< rooms under its own cap; infinite: none, or it is stale */
+    _Atomic double hard_mw, soft_mw; /**< rooms under its own cap; infinite: none, or nothing was
+                                        ever heard of it */
     _Atomic double room_mcpu;        /**< to the next knot of its curve */
     double mw_per_mcpu;              /**< up to there */
     double beyond_mw_per_mcpu;       /**< the dearest from there on */
@@ -58,7 +60,7 @@ struct ext_cap_domain {
     double mw_per_mcpu;                      /**< the dearest of any of its nodes */
     double band_mw;
     double watts_mw; /**< of its nodes, in flight included */
-    double sigma_mw; /**< of the sum */
+    double risk_mw;  /**< that the sum may go above that for a moment */
     uint32_t n_nodes, n_stale, n_unknown;
     bool own_closed;
     bool closed; /**< it or one that it lies in */
@@ -66,13 +68,14 @@ struct ext_cap_domain {
 
 struct ext_caps {
     size_t n_nodes;
+    double sigmas;                  /**< of the policy */
     struct ext_cap_node *nodes;     /**< as in the snapshot */
     struct ext_cap_tree *tree;      /**< shared with its maker */
     struct ext_cap_domain *domains; /**< as in the tree */
 };
 
 struct ext_cap_policy {
-    double sigmas;          /**< standard deviations that a prediction is raised by */
+    double sigmas;          /**< standard deviations of use that a prediction is raised by */
     unsigned soft_permille; /**< soft threshold of a node's cap */
 };
 
@@ -81,6 +84,7 @@ struct ext_cap_input {
     const struct ext_watts *watts;
     double used_mcpu, held_mcpu; /**< measured; in flight and by no sample seen whole */
     double held_mw;              /**< in flight, of pods that say their watts */
+    double held_variance_mcpu2;  /**< of the use of those in flight */
     bool stale;
 };
 
@@ -106,14 +110,17 @@ struct ext_caps_sources {
 struct ext_caps *ext_caps_build(const struct ext_caps_sources *sources);
 void ext_caps_free(struct ext_caps **caps);
 
-/** A pod was placed: while requests read, rooms shrink. One thread at a time. */
-void ext_caps_move(struct ext_caps *caps, size_t index, double mcpu, double mw);
+/** A pod was placed: while requests read, rooms shrink. One thread at a time.
+ * @param variance_mcpu2 of its use. */
+void ext_caps_move(struct ext_caps *caps, size_t index, double mcpu, double mw,
+                   double variance_mcpu2);
 
 /** What a pod needs, and what others may take that were let in and not seen since. */
 struct ext_cap_need {
-    double mcpu; /**< 0 where mw is given */
-    double mw;   /**< that it is said to draw */
-    double held_mcpu, held_mw;
+    double mcpu;               /**< 0 where mw is given */
+    double mw;                 /**< that it is said to draw */
+    double held_mcpu, held_mw; /**< of the others; what all may use beyond that for a moment is in
+                                  held_mcpu */
     bool critical;
 };
 

@@ -218,12 +218,13 @@ static void write_json(const struct ext_decision *decision, struct kw_buf *out)
     (void)kw_buf_addf(out,
                       ",\"placement\":\"%s\",\"dry_run\":%s,\"mcpu\":%llu,\"mcpu_from\":\"%s\","
                       "\"candidates\":%llu,\"known\":%llu,\"min_mw\":%.0f,\"max_mw\":%.0f,"
-                      "\"data_age_ms\":%lld,\"neutral\":",
+                      "\"data_age_ms\":%lld,\"starting_pods_unseen\":%s,\"neutral\":",
                       kw_placement_names[decision->placement], decision->dry ? "true" : "false",
                       (unsigned long long)decision->outlook.mcpu,
                       ext_cpu_from_names[decision->outlook.from],
                       (unsigned long long)decision->candidates, (unsigned long long)decision->known,
-                      decision->min_mw, decision->max_mw, (long long)decision->data_age_ms);
+                      decision->min_mw, decision->max_mw, (long long)decision->data_age_ms,
+                      decision->unseen ? "true" : "false");
     if (neutral == NULL)
         (void)kw_buf_adds(out, "null");
     else
@@ -362,6 +363,9 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
                           (double)decision->data_age_ms / 1000);
     else
         (void)kw_buf_adds(out, "; nodes never read\n");
+    if (decision->unseen)
+        (void)kw_buf_adds(out, "  the API server was away: pods that started were not seen, and "
+                               "count by measurements alone\n");
     write_profile_text(decision, out);
     if (decision->filter) {
         write_filter_text(decision, out);

@@ -62,6 +62,7 @@ struct ext_decision {
         double median;
     } zones;
     int64_t data_age_ms; /**< since the nodes were last read from Redis; < 0: never */
+    bool unseen;         /**< the API server had ceased to tell of pods that start */
     size_t n_best;
     struct ext_candidate best[EXT_BEST]; /**< of the highest score; in the scheduler's order */
 };

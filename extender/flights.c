@@ -6,8 +6,10 @@
  * until a sample of its node covers the time since, a few seconds.
  *
  * Without an API server nobody tells which of them have started meanwhile. A moment later they
- * count no more: most are measured by then. They stay in the ledger, since a watch that resumes
- * tells of what has changed alone. That it is so is said once, in the log and in /metrics.
+ * count no more for scores: most are measured by then. For caps they do, and so do pods that were
+ * let in and that nobody has seen bound, for as long as a pod may wait for its start: what is known
+ * of a cap holds. They stay in the ledger, since a watch that resumes tells of what has changed
+ * alone. That it is so is said once in the log, and in /metrics and /explain.
  */
 #include "extender/flights.h"
 
@@ -146,7 +148,8 @@ static void move_caps(struct ext_snapshot *snapshot, const struct ext_bound_pod 
 
     if (node != NULL && snapshot->caps != NULL)
         ext_caps_move(snapshot->caps, (size_t)(node - snapshot->nodes),
-                      pod->mw > 0 ? 0 : (double)pod->mcpu, (double)pod->mw);
+                      pod->mw > 0 ? 0 : (double)pod->mcpu, (double)pod->mw,
+                      pod->mw > 0 ? 0 : pod->variance_mcpu2);
 }
 
 /** Tells the decision about a pod where it went. */
@@ -259,6 +262,7 @@ static void say_up(struct ext_flights *flights)
     if (!flights->conf.stats->watching)
         kw_log_info(flights->conf.log, "watching pods that start");
     flights->conf.stats->watching = true;
+    flights->conf.stats->watch_lost = false;
     flights->down_said = false;
 }
 
@@ -273,6 +277,7 @@ static void say_down(struct ext_flights *flights, const char *cause, size_t len)
                     kw_str("cause", text));
     }
     flights->conf.stats->watching = false;
+    flights->conf.stats->watch_lost = true;
     flights->down_said = true;
 }
 

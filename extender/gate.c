@@ -5,16 +5,47 @@
  */
 #include "extender/gate.h"
 
+#include <math.h>
+
+/** Beyond a million cores nothing is told apart; keeps the sum of all variances far from its
+ * limit. */
+#define VARIANCE_MAX_MCPU2 1e12
+
+/** What a pod adds to what is held. */
+static struct ext_tally_sum share_of(const struct kw_extender_pod *pod,
+                                     const struct ext_outlook *outlook)
+{
+    double variance = ext_outlook_variance_mcpu2(outlook);
+
+    if (pod->expected_mw > 0) /* what it draws is said, and nothing is left to chance */
+        return (struct ext_tally_sum){.mw = pod->expected_mw};
+    return (struct ext_tally_sum){
+        .mcpu = outlook->mcpu,
+        .variance_mcpu2 =
+            (uint64_t)(variance < VARIANCE_MAX_MCPU2 ? variance : VARIANCE_MAX_MCPU2)};
+}
+
+static struct ext_cap_need need_of(const struct kw_extender_pod *pod,
+                                   const struct ext_tally_sum *share,
+                                   const struct ext_tally_sum *others, double sigmas)
+{
+    double variance = (double)share->variance_mcpu2 + (double)others->variance_mcpu2;
+
+    return (struct ext_cap_need){
+        .mcpu = (double)share->mcpu,
+        .mw = (double)share->mw,
+        .held_mcpu = (double)others->mcpu + sigmas * sqrt(variance),
+        .held_mw = (double)others->mw,
+        .critical = pod->critical,
+    };
+}
+
 struct ext_cap_need ext_gate_need(const struct kw_extender_pod *pod,
                                   const struct ext_outlook *outlook, double sigmas)
 {
-    double mcpu = (double)outlook->mcpu + sigmas * outlook->profile.sigma_mcpu;
+    const struct ext_tally_sum share = share_of(pod, outlook);
 
-    return (struct ext_cap_need){
-        .mcpu = pod->expected_mw > 0 ? 0 : mcpu,
-        .mw = (double)pod->expected_mw,
-        .critical = pod->critical,
-    };
+    return need_of(pod, &share, &(const struct ext_tally_sum){0}, sigmas);
 }
 
 static void look(const struct ext_caps *caps, const struct ext_args *args, struct ext_gate *gate)
@@ -31,12 +62,12 @@ static void look(const struct ext_caps *caps, const struct ext_args *args, struc
     }
 }
 
-/** Keeps a pod that nothing was left for, until it is let in. */
+/** Keeps a pod that nothing was left for, until it is let in. @param need of it alone. */
 static void wait_for_room(struct ext_waiters *waiters, uint64_t key, const struct ext_args *args,
-                          const struct ext_cap_need *need, int64_t now_ns)
+                          struct ext_cap_need need, int64_t now_ns)
 {
     struct ext_waiter waiter = {
-        .key = key, .mcpu = need->mcpu, .mw = need->mw, .critical = need->critical};
+        .key = key, .mcpu = need.mcpu + need.held_mcpu, .mw = need.mw, .critical = need.critical};
     size_t n = ext_args_count(args);
 
     for (size_t i = 0; i < n; i++) {
@@ -52,14 +83,11 @@ void ext_gate_filter(struct ext_service *service, const struct ext_caps *caps,
 {
     const struct kw_extender_pod *pod = &args->pod;
     uint64_t key = ext_tally_key(pod->uid, pod->ns, pod->name);
-    struct ext_gate gate = {.need = ext_gate_need(pod, outlook, sigmas)};
-    uint64_t others_mcpu = 0;
-    uint64_t others_mw = 0;
+    const struct ext_tally_sum share = share_of(pod, outlook);
+    struct ext_tally_sum others;
 
-    ext_tally_put(service->tally, key, (uint64_t)gate.need.mcpu, (uint64_t)gate.need.mw, now_ns,
-                  &others_mcpu, &others_mw);
-    gate.need.held_mcpu = (double)others_mcpu;
-    gate.need.held_mw = (double)others_mw;
+    ext_tally_put(service->tally, key, &share, now_ns, &others);
+    struct ext_gate gate = {.need = need_of(pod, &share, &others, sigmas)};
     look(caps, args, &gate);
     bool rejected = false;
     for (unsigned i = EXT_CAP_PASSES + 1; i < EXT_CAP__MAX; i++) {
@@ -71,7 +99,7 @@ void ext_gate_filter(struct ext_service *service, const struct ext_caps *caps,
     else
         ext_tally_take_back(service->tally, key);
     if (gate.counts[EXT_CAP_PASSES] == 0 && rejected)
-        wait_for_room(service->waiters, key, args, &gate.need, now_ns);
+        wait_for_room(service->waiters, key, args, ext_gate_need(pod, outlook, sigmas), now_ns);
     *ret = gate;
 }
 

@@ -14,8 +14,12 @@
 /** Ages beyond ten years are the same; keeps the arithmetic far from its limits. */
 #define AGE_MAX_MS (INT64_C(3650) * 24 * 3600 * 1000)
 
-/** A sample that seems older on its way through Redis comes from a clock that is wrong. */
-#define CLOCK_TRUST_NS (INT64_C(300) * (int64_t)KW_NS_PER_S)
+/** The first sample of a node that seems older on its way through Redis comes from a clock that is
+ * behind. */
+#define CLOCK_TRUST_MS (INT64_C(300) * 1000)
+
+/** Weight of a sample in how far its node's clock is behind: one that is late counts little. */
+#define CLOCK_WEIGHT 64
 
 const char *const ext_skip_names[EXT_SKIP__MAX] = {
     [EXT_SKIP_NAME] = "name",   [EXT_SKIP_MISSING] = "missing", [EXT_SKIP_SAMPLE] = "sample",
@@ -36,6 +40,27 @@ static int64_t age_ns(const struct kw_sample *sample, const struct ext_instant *
     return age_ms * (int64_t)KW_NS_PER_MS;
 }
 
+/**
+ * How long a sample was on its way: what it seems old, less the least that its node's samples
+ * seemed, which is how far that node's clock is behind (or, negative, ahead). A sample that came
+ * late must not hide pods that started since it was taken, whatever clocks say.
+ */
+static int64_t late_ns(const struct kw_sample *sample, const struct ext_node *before,
+                       const struct ext_instant *now, struct ext_node *node)
+{
+    int64_t behind_ms = now->unix_ms - sample->t_unix_ms;
+
+    if (behind_ms > AGE_MAX_MS || behind_ms < -AGE_MAX_MS)
+        behind_ms = behind_ms < 0 ? -AGE_MAX_MS : AGE_MAX_MS;
+    if (before == NULL)
+        node->behind_ms = behind_ms >= 0 && behind_ms < CLOCK_TRUST_MS ? 0 : behind_ms;
+    else if (behind_ms < node->behind_ms)
+        node->behind_ms = behind_ms;
+    else
+        node->behind_ms += (behind_ms - node->behind_ms) / CLOCK_WEIGHT;
+    return (behind_ms - node->behind_ms) * (int64_t)KW_NS_PER_MS;
+}
+
 static void take_sample(const struct kw_sample *sample, const struct ext_node *before,
                         const struct ext_instant *now, struct ext_node *node)
 {
@@ -46,8 +71,7 @@ static void take_sample(const struct kw_sample *sample, const struct ext_node *b
     if (!same) {
         int64_t old_ns = age_ns(sample, now);
         node->fresh_ns = now->now_ns - (advanced ? 0 : old_ns);
-        /* a sample that came late must not hide pods that started since it was taken */
-        node->covered_ns = old_ns < CLOCK_TRUST_NS ? now->now_ns - old_ns : node->fresh_ns;
+        node->covered_ns = now->now_ns - late_ns(sample, before, now, node);
         ext_watts_sample(&node->watts, sample);
     }
     node->epoch = sample->epoch;

@@ -211,10 +211,11 @@ static void hold(const struct ext_bound_pod *pod, struct ext_held *held)
 {
     held->mw += (double)pod->mw;
     held->mcpu += pod->mw > 0 ? 0 : (double)pod->mcpu;
+    held->variance_mcpu2 += pod->mw > 0 ? 0 : pod->variance_mcpu2;
 }
 
-bool ext_ledger_settle(struct ext_ledger *ledger, const struct ext_snapshot *snapshot,
-                       int64_t now_ns, double *ret_mcpu, struct ext_held *ret_held)
+bool ext_ledger_settle(struct ext_ledger *ledger, struct ext_snapshot *snapshot, int64_t now_ns,
+                       double *ret_mcpu, struct ext_held *ret_held)
 {
     bool any = false;
 
@@ -238,8 +239,12 @@ bool ext_ledger_settle(struct ext_ledger *ledger, const struct ext_snapshot *sna
         if (held && node != NULL)
             hold(&entry->pod, &ret_held[node - snapshot->nodes]);
         any = any || held;
-        if (part <= 0 && !held && entry->state == LEFT)
-            forget(ledger, find(ledger, entry->pod.uid));
+        if (part > 0 || held || entry->state != LEFT)
+            continue;
+        if (node != NULL && ret_held != NULL)
+            ext_watts_join(&snapshot->nodes[node - snapshot->nodes].watts,
+                           entry->pod.variance_mcpu2);
+        forget(ledger, find(ledger, entry->pod.uid));
     }
     return any;
 }

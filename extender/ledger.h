@@ -39,8 +39,9 @@ struct ext_ledger;
 struct ext_bound_pod {
     char uid[EXT_UID_MAX + 1];
     char node[KW_NODE_NAME_MAX + 1];
-    uint64_t mcpu; /**< expected CPU */
-    uint64_t mw;   /**< what it is said to draw; 0: not said */
+    uint64_t mcpu;         /**< expected CPU */
+    uint64_t mw;           /**< what it is said to draw; 0: not said */
+    double variance_mcpu2; /**< of its use */
 };
 
 /** @param seed random, so that uids cannot be chosen to collide. @return 0 or -ENOMEM. */
@@ -72,17 +73,19 @@ void ext_ledger_list_end(struct ext_ledger *ledger, int64_t now_ns);
 /** In flight as caps have it: whole until a sample covers a pod whole, patience and silence
  * notwithstanding. */
 struct ext_held {
-    double mcpu; /**< of pods that do not say what they draw */
-    double mw;   /**< of those that do */
+    double mcpu;           /**< of pods that do not say what they draw */
+    double variance_mcpu2; /**< of the use of those */
+    double mw;             /**< of those that do */
 };
 
 /** A pod that left, on a node that is silent, counts for caps so long. */
 #define EXT_HELD_NS (INT64_C(3600) * 1000000000)
 
 /**
- * What is in flight on each node of a snapshot, and forgets the pods that its samples cover.
+ * What is in flight on each node of a snapshot, and forgets the pods that its samples cover; from
+ * then on their nodes expect their use to wander.
  * @param ret_mcpu snapshot->n elements. @param ret_held the same for caps; NULL: there are none.
  * @return whether any is above 0.
  */
-bool ext_ledger_settle(struct ext_ledger *ledger, const struct ext_snapshot *snapshot,
-                       int64_t now_ns, double *ret_mcpu, struct ext_held *ret_held);
+bool ext_ledger_settle(struct ext_ledger *ledger, struct ext_snapshot *snapshot, int64_t now_ns,
+                       double *ret_mcpu, struct ext_held *ret_held);

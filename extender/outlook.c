@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "extender/outlook.h"
 
+#include "extender/watts.h"
+
 /** Pods that an assumption counts for. With n of its workload's pods seen, the error of their mean
  * is their spread by the root of n; requests are off by a factor of two to five in published
  * traces, so that few pods are as good a guess. */
@@ -63,4 +65,13 @@ void ext_outlook_find(const struct ext_assumptions *assumptions,
     ret->profile = *profile;
     ret->mcpu = at_least_one((learnt + ASSUMED_PODS * 1000 * ret->assumed_mcpu + all / 2) / all);
     ret->weight_permille = (unsigned)((uint64_t)profile->pods_permille * 1000 / all);
+}
+
+double ext_outlook_variance_mcpu2(const struct ext_outlook *outlook)
+{
+    double sigma = EXT_PRIOR_SPREAD * (double)outlook->mcpu;
+
+    if (sigma < outlook->profile.sigma_mcpu)
+        sigma = outlook->profile.sigma_mcpu;
+    return sigma * sigma;
 }

@@ -48,3 +48,7 @@ struct ext_outlook {
 void ext_outlook_find(const struct ext_assumptions *assumptions,
                       const struct ext_profiles *profiles, const struct kw_extender_pod *pod,
                       struct ext_outlook *ret);
+
+/** Variance of the pod's use: how its workload's pods differ, where that is known, and no less than
+ * what is assumed of any pod. */
+double ext_outlook_variance_mcpu2(const struct ext_outlook *outlook);

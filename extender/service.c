@@ -198,6 +198,7 @@ static struct ext_decision *begin_note(struct ext_service *service,
     decision->owner = pod->owner;
     decision->outlook = *outlook;
     decision->candidates = ext_args_count(&workspace->args);
+    decision->unseen = service->stats.watch_lost;
     decision->data_age_ms =
         refreshed_ns == 0 ? -1 : (now_ns - refreshed_ns) / (int64_t)KW_NS_PER_MS;
     return decision;

@@ -40,8 +40,9 @@ struct ext_node {
     uint64_t epoch, seq;
     int64_t t_unix_ms;   /**< as the agent said */
     uint64_t curve_hash; /**< of the curve's text: an unchanged one is not decoded again */
-    int64_t covered_ns;  /**< until when its sample surely covers it, for caps: no later than
-                            fresh_ns, and than its own clock says */
+    int64_t covered_ns;  /**< until when its sample surely covers it, for caps: what it was late
+                            by is not covered */
+    int64_t behind_ms;   /**< its clock, behind this machine's */
     struct ext_watts watts;
     /* what its agent knows of it; its hull may be of a curve that it shares (extender/pool.h) */
     uint64_t machine;                /**< class of machines that learn together; 0: of its own */

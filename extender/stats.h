@@ -46,6 +46,7 @@ struct ext_stats {
     _Atomic uint64_t redis_failures;
     _Atomic bool redis_up;
     _Atomic bool watching;    /**< the API server tells of all pods that start */
+    _Atomic bool watch_lost;  /**< it was to, and does not */
     _Atomic uint64_t flights; /**< pods placed and not measured yet */
     _Atomic uint64_t
         flights_bad; /**< pods that the API server told of and that were not understood */

@@ -48,29 +48,42 @@ static struct ext_tally_entry *find(struct ext_tally *tally, uint64_t key)
     return free_one;
 }
 
+static void add(struct ext_tally_atomic *to, const struct ext_tally_sum *sum)
+{
+    to->mcpu += sum->mcpu;
+    to->mw += sum->mw;
+    to->variance_mcpu2 += sum->variance_mcpu2;
+}
+
+static void subtract(struct ext_tally_atomic *from, const struct ext_tally_sum *sum)
+{
+    from->mcpu -= sum->mcpu;
+    from->mw -= sum->mw;
+    from->variance_mcpu2 -= sum->variance_mcpu2;
+}
+
 static void clear(struct ext_tally *tally, struct ext_tally_entry *entry)
 {
-    tally->mcpu -= entry->mcpu;
-    tally->mw -= entry->mw;
+    subtract(&tally->all, &entry->sum);
     *entry = (struct ext_tally_entry){0};
 }
 
-static void spill(struct ext_tally *tally, uint64_t mcpu, uint64_t mw, int64_t now_ns)
+static void spill(struct ext_tally *tally, const struct ext_tally_sum *pod, int64_t now_ns)
 {
     /* in this order: who sees the sum sees the time, too */
     tally->spilt_until_ns = now_ns + EXT_TALLY_NS;
-    tally->spilt_mcpu += mcpu;
-    tally->spilt_mw += mw;
+    add(&tally->spilt, pod);
 }
 
-void ext_tally_sum(const struct ext_tally *tally, uint64_t *ret_mcpu, uint64_t *ret_mw)
+void ext_tally_sum(const struct ext_tally *tally, struct ext_tally_sum *ret)
 {
-    *ret_mcpu = tally->mcpu + tally->spilt_mcpu;
-    *ret_mw = tally->mw + tally->spilt_mw;
+    *ret =
+        (struct ext_tally_sum){tally->all.mcpu + tally->spilt.mcpu, tally->all.mw + tally->spilt.mw,
+                               tally->all.variance_mcpu2 + tally->spilt.variance_mcpu2};
 }
 
-void ext_tally_put(struct ext_tally *tally, uint64_t key, uint64_t mcpu, uint64_t mw,
-                   int64_t now_ns, uint64_t *ret_mcpu, uint64_t *ret_mw)
+void ext_tally_put(struct ext_tally *tally, uint64_t key, const struct ext_tally_sum *pod,
+                   int64_t now_ns, struct ext_tally_sum *ret_others)
 {
     struct ext_tally_entry *entry = NULL;
 
@@ -79,20 +92,19 @@ void ext_tally_put(struct ext_tally *tally, uint64_t key, uint64_t mcpu, uint64_
         if (entry != NULL) {
             const struct ext_tally_entry old = *entry;
             *entry = (struct ext_tally_entry){
-                .key = key, .mcpu = mcpu, .mw = mw, .until_ns = now_ns + EXT_TALLY_NS};
+                .key = key, .sum = *pod, .until_ns = now_ns + EXT_TALLY_NS};
             /* others read the sums: never too little in between */
-            tally->mcpu += mcpu;
-            tally->mw += mw;
-            tally->mcpu -= old.mcpu;
-            tally->mw -= old.mw;
+            add(&tally->all, pod);
+            subtract(&tally->all, &old.sum);
         }
         let_go(tally);
     }
     if (entry == NULL)
-        spill(tally, mcpu, mw, now_ns);
-    ext_tally_sum(tally, ret_mcpu, ret_mw);
-    *ret_mcpu -= mcpu;
-    *ret_mw -= mw;
+        spill(tally, pod, now_ns);
+    ext_tally_sum(tally, ret_others);
+    ret_others->mcpu -= pod->mcpu;
+    ret_others->mw -= pod->mw;
+    ret_others->variance_mcpu2 -= pod->variance_mcpu2;
 }
 
 static void drop(struct ext_tally *tally, uint64_t key)
@@ -118,13 +130,11 @@ void ext_tally_seen(struct ext_tally *tally, uint64_t key)
 
 void ext_tally_sweep(struct ext_tally *tally, int64_t now_ns)
 {
-    uint64_t mcpu = tally->spilt_mcpu;
-    uint64_t mw = tally->spilt_mw;
+    const struct ext_tally_sum spilt = {tally->spilt.mcpu, tally->spilt.mw,
+                                        tally->spilt.variance_mcpu2};
 
-    if (now_ns > tally->spilt_until_ns) {
-        tally->spilt_mcpu -= mcpu;
-        tally->spilt_mw -= mw;
-    }
+    if (now_ns > tally->spilt_until_ns)
+        subtract(&tally->spilt, &spilt);
     hold(tally);
     for (size_t i = 0; i < EXT_TALLY_MAX; i++) {
         struct ext_tally_entry *entry = &tally->entries[i];

@@ -23,17 +23,31 @@
 /** A binding is known by then: a watch that has died is noticed within a minute and a half. */
 #define EXT_TALLY_NS (INT64_C(100) * 1000000000)
 
+/** While it is known that nobody tells of bindings, so much longer: a pod that is bound then waits
+ * for its start, and its samples come later still. */
+#define EXT_TALLY_BLIND_NS (INT64_C(300) * 1000000000)
+
+/** What pods are expected to use, or said to draw, and the variance of the use. */
+struct ext_tally_sum {
+    uint64_t mcpu, mw, variance_mcpu2;
+};
+
 struct ext_tally_entry {
     uint64_t key; /**< 0: free */
-    uint64_t mcpu, mw;
+    struct ext_tally_sum sum;
     int64_t until_ns;
+};
+
+/** A sum that several threads write. */
+struct ext_tally_atomic {
+    _Atomic uint64_t mcpu, mw, variance_mcpu2;
 };
 
 /** Zero-initialised is empty. */
 struct ext_tally {
     _Atomic bool busy;
-    _Atomic uint64_t mcpu, mw;             /**< sums of the entries */
-    _Atomic uint64_t spilt_mcpu, spilt_mw; /**< of pods without an entry */
+    struct ext_tally_atomic all;   /**< of the entries */
+    struct ext_tally_atomic spilt; /**< of pods without an entry */
     _Atomic int64_t spilt_until_ns;
     struct ext_tally_entry entries[EXT_TALLY_MAX];
 };
@@ -41,12 +55,9 @@ struct ext_tally {
 /** Key of a pod. @param name used where it has no uid. @return not 0. */
 uint64_t ext_tally_key(const char *uid, const char *ns, const char *name);
 
-/**
- * Enters a pod, or replaces it; what others have is returned.
- * @param mcpu, mw of the pod. @param ret_mcpu, ret_mw of all others.
- */
-void ext_tally_put(struct ext_tally *tally, uint64_t key, uint64_t mcpu, uint64_t mw,
-                   int64_t now_ns, uint64_t *ret_mcpu, uint64_t *ret_mw);
+/** Enters a pod, or replaces it. @param ret_others what all others have. */
+void ext_tally_put(struct ext_tally *tally, uint64_t key, const struct ext_tally_sum *pod,
+                   int64_t now_ns, struct ext_tally_sum *ret_others);
 
 /** Forgets a pod, from a request: it was let in nowhere. Never waits. */
 void ext_tally_take_back(struct ext_tally *tally, uint64_t key);
@@ -58,4 +69,4 @@ void ext_tally_seen(struct ext_tally *tally, uint64_t key);
 void ext_tally_sweep(struct ext_tally *tally, int64_t now_ns);
 
 /** What all have. */
-void ext_tally_sum(const struct ext_tally *tally, uint64_t *ret_mcpu, uint64_t *ret_mw);
+void ext_tally_sum(const struct ext_tally *tally, struct ext_tally_sum *ret);

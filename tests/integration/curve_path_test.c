@@ -106,7 +106,10 @@ static void test_by_core(void **state)
     struct ext_node node = publish(&curve, 24000, true, 18400); /* 8 cores of one, 8 of two */
     assert_true(node.capacity_mcpu == CORES * 1300 && node.used_mcpu == 18400);
     /* caps go by the machine's own meter: 25 % is lost in its power supply */
-    double wall = ext_watts_slope(&node.watts, 18400, 1000).mw_per_mcpu * 1000;
+    double wall = ext_watts_slope(&node.watts, &(const struct ext_watts_load){.used_mcpu = 18400,
+                                                                              .held_mcpu = 1000})
+                      .mw_per_mcpu *
+                  1000;
     assert_true(fabs(wall - MW_A_CORE * 1.25) < MW_A_CORE * 0.05);
     for (unsigned cores = 0; cores < CORES; cores += 3) {
         double mw = ext_hull_marginal_mw(&node.hull, cores * 1000.0, 1000);

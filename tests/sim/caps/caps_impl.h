@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/extender.h"
+#include "api/sample.h"
 #include "common/kube.h"
 #include "extender/capping.h"
 #include "extender/flights.h"
@@ -11,13 +12,14 @@
 
 /* What the parts of the simulation share. */
 
-#define SECOND     INT64_C(1000000000)
-#define INTERVAL_S 10
-#define START_S    1000 /* of CLOCK_MONOTONIC, when the day begins */
-#define UNIX_MS    INT64_C(1790000000000)
-#define NEWS_MAX   65536
-#define STALE_S    30
-#define DAY_S      86400.0
+#define SECOND       INT64_C(1000000000)
+#define INTERVAL_S   10
+#define REPLICAS_MAX 2
+#define START_S      1000 /* of CLOCK_MONOTONIC, when the day begins */
+#define UNIX_MS      INT64_C(1790000000000)
+#define NEWS_MAX     65536
+#define STALE_S      30
+#define DAY_S        86400.0
 #define ASSUMPTIONS                                         \
     {                                                       \
         .default_cpu_mcpu = 100, .request_use_percent = 100 \
@@ -32,26 +34,31 @@ struct news {
     double mcpu, said_mw;
 };
 
-struct sim {
-    const struct kwt_caps_options *options;
-    struct kwt_caps_result result;
-    struct kwt_world world;
+/** One extender. */
+struct replica {
     struct ext_service service;
     struct ext_capping *capping;
     struct ext_flights *flights;
     struct kw_snapshot *published;
-    struct kw_log *log;
-    struct kw_sample *scratch;
-    struct ext_node nodes[KWT_NODES]; /**< as read last */
+    double read[KWT_NODES]; /**< sample_s of what was read last */
     bool heard[KWT_NODES];
-    char *samples[KWT_NODES]; /**< in Redis */
-    int64_t sample_s[KWT_NODES];
-    char curves[KWT_NODES][512];
     struct news *news; /**< on their way, in the order they were sent */
     size_t n_news;
-    int64_t now_s;
     int64_t deaf_until_s, down_until_s, redis_away_until_s;
-    bool down;
+    bool down, cut; /**< cut: what it does not hear is lost, and listed afterwards */
+};
+
+struct sim {
+    const struct kwt_caps_options *options;
+    struct kwt_caps_result result;
+    struct kwt_world world;
+    struct replica replicas[REPLICAS_MAX];
+    unsigned asked; /**< the replica that the scheduler asks */
+    struct kw_log *log;
+    struct kw_sample *samples; /**< in Redis, of KWT_NODES nodes; decoded once for all replicas */
+    int64_t sample_s[KWT_NODES];
+    char curves[KWT_NODES][512];
+    int64_t now_s;
     uint64_t numbers;
     struct kw_buf body, out;
 };
@@ -62,9 +69,10 @@ static inline int64_t kwt_now_ns(const struct sim *sim)
     return (START_S + sim->now_s) * SECOND;
 }
 
-/** A word to the extender's watch of pods. @param news NULL: an event without a pod. */
-void kwt_deliver(struct sim *sim, enum kw_kube_event event, const struct news *news);
-/** Sends a word of a pod on its way. */
+/** A word to a replica's watch of pods. @param news NULL: an event without a pod. */
+void kwt_deliver(struct sim *sim, struct replica *replica, enum kw_kube_event event,
+                 const struct news *news);
+/** Sends a word of a pod on its way to all replicas. */
 void kwt_send_news(struct sim *sim, enum kw_kube_event event, const struct kwt_pod *pod);
 /** What arrives by now; and what the way does to it. */
 void kwt_carry_news(struct sim *sim);

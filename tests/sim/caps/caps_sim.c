@@ -17,78 +17,110 @@
 
 /* ---- samples ---- */
 
-static void publish_sample(struct sim *sim, int i)
+static int publish_sample(struct sim *sim, int i)
 {
     struct kwt_node *node = &sim->world.nodes[i];
     char text[512];
     double mw = kwt_node_mw(node) * (1 + 0.01 * (kwt_uniform(&sim->world) - 0.5));
 
-    (void)snprintf(text, sizeof(text),
-                   "{\"schema\":1,\"node\":\"%s\",\"epoch\":1,\"seq\":%llu,\"t_unix_ms\":%lld,"
-                   "\"interval_ns\":%lld,\"packages\":[],\"watts_mw\":%.0f,\"used_mcpu\":%.0f,"
-                   "\"allocatable_mcpu\":%.0f,\"idle_mw\":%.0f,\"meter\":\"model\"}",
-                   node->name, (unsigned long long)++node->seq,
-                   (long long)(UNIX_MS + sim->now_s * 1000), (long long)(INTERVAL_S * SECOND), mw,
-                   node->window_mcpu / INTERVAL_S, node->capacity_mcpu, node->knot_mw[0]);
-    free(sim->samples[i]);
-    sim->samples[i] = strdup(text);
+    int len =
+        snprintf(text, sizeof(text),
+                 "{\"schema\":1,\"node\":\"%s\",\"epoch\":%llu,\"seq\":%llu,\"t_unix_ms\":%lld,"
+                 "\"interval_ns\":%lld,\"packages\":[],\"watts_mw\":%.0f,\"used_mcpu\":%.0f,"
+                 "\"allocatable_mcpu\":%.0f,\"idle_mw\":%.0f,\"meter\":\"model\"}",
+                 node->name, (unsigned long long)node->epoch, (unsigned long long)++node->seq,
+                 (long long)(UNIX_MS + sim->now_s * 1000 + node->clock_ms),
+                 (long long)(node->window_s * SECOND), mw,
+                 node->window_mcpu / (double)node->window_s, node->capacity_mcpu, node->knot_mw[0]);
     sim->sample_s[i] = sim->now_s;
-    node->window_mcpu = 0;
+    return kw_sample_decode(text, (size_t)len, &sim->samples[i], NULL);
+}
+
+/** Agents that start anew, and clocks that are set. */
+static void disturb(struct sim *sim, struct kwt_node *node)
+{
+    if (kwt_uniform(&sim->world) < 4 * INTERVAL_S / DAY_S) {
+        node->epoch++;
+        node->seq = 0;
+        node->window_mcpu = 0;
+        node->window_s = 0;
+    }
+    if (kwt_uniform(&sim->world) < 2 * INTERVAL_S / DAY_S)
+        node->clock_ms = (int64_t)(60000 * (kwt_uniform(&sim->world) - 0.5));
+    if (kwt_uniform(&sim->world) < 2 * INTERVAL_S / DAY_S)
+        node->silent_until_s = sim->now_s + (int64_t)(600 * kwt_uniform(&sim->world));
 }
 
 /** Nodes publish; some are silent for up to ten minutes, and what they say comes late then. */
-static void sample(struct sim *sim)
+static int sample(struct sim *sim)
 {
+    int rc = 0;
+
     for (int i = 0; i < KWT_NODES; i++) {
         struct kwt_node *node = &sim->world.nodes[i];
         node->window_mcpu += node->use_mcpu;
+        node->window_s++;
         if ((sim->now_s + i) % INTERVAL_S != 0)
             continue;
-        if (sim->options->losses && kwt_uniform(&sim->world) < 2 * INTERVAL_S / DAY_S)
-            node->silent_until_s = sim->now_s + (int64_t)(600 * kwt_uniform(&sim->world));
-        if (sim->now_s >= node->silent_until_s)
-            publish_sample(sim, i);
-        else
-            node->window_mcpu = 0;
+        if (sim->options->losses)
+            disturb(sim, node);
+        if (node->window_s > 0 && sim->now_s >= node->silent_until_s && rc == 0)
+            rc = publish_sample(sim, i);
+        node->window_mcpu = 0;
+        node->window_s = 0;
     }
+    return rc;
 }
 
-static int read_redis(struct sim *sim)
+/** Takes what was not read yet of a node. @return 0 or -1. */
+static int read_node(struct sim *sim, struct replica *replica, int i, const struct ext_instant *now,
+                     struct ext_node *node, bool *heard)
+{
+    uint64_t skipped[EXT_SKIP__MAX] = {0};
+    /* a part of the samples is some seconds on its way */
+    int64_t late_s = sim->options->losses && (i + sim->now_s / 60) % 7 == 0 ? 5 : 0;
+
+    if (sim->sample_s[i] == 0 || sim->now_s < sim->sample_s[i] + late_s ||
+        (*heard && replica->read[i] == (double)sim->sample_s[i]))
+        return 0; /* as the reader of Redis does, what was read is not read again */
+    const struct ext_record record = {.name = sim->world.nodes[i].name,
+                                      .score = (double)sim->sample_s[i],
+                                      .curve = sim->curves[i],
+                                      .curve_len = strlen(sim->curves[i])};
+    const struct ext_node before = *node;
+    if (ext_ingest_sample(&record, *heard ? &before : NULL, now, &sim->samples[i], skipped, node) <
+        0)
+        return -1;
+    replica->read[i] = (double)sim->sample_s[i];
+    *heard = true;
+    return 0;
+}
+
+static int read_redis(struct sim *sim, struct replica *replica)
 {
     const struct ext_instant now = {.now_ns = kwt_now_ns(sim),
                                     .unix_ms = UNIX_MS + sim->now_s * 1000};
-    uint64_t skipped[EXT_SKIP__MAX] = {0};
+    const struct ext_snapshot *last = ext_flights_last(replica->flights);
     struct ext_node known[KWT_NODES];
     struct ext_snapshot *fresh = NULL;
     size_t n = 0;
 
     if (sim->options->losses && kwt_uniform(&sim->world) < 4 / DAY_S)
-        sim->redis_away_until_s = sim->now_s + (int64_t)(300 * kwt_uniform(&sim->world));
-    if (sim->now_s >= sim->redis_away_until_s) {
+        replica->redis_away_until_s = sim->now_s + (int64_t)(300 * kwt_uniform(&sim->world));
+    if (sim->now_s >= replica->redis_away_until_s) {
         for (int i = 0; i < KWT_NODES; i++) {
-            /* a part of the samples is some seconds on its way */
-            int64_t late_s = sim->options->losses && (i + sim->now_s / 60) % 7 == 0 ? 5 : 0;
-            if (sim->samples[i] == NULL || sim->now_s < sim->sample_s[i] + late_s ||
-                (sim->heard[i] && sim->nodes[i].score == (double)sim->sample_s[i]))
-                continue; /* as the reader of Redis does, what was read is not read again */
-            const struct ext_record record = {.name = sim->world.nodes[i].name,
-                                              .score = (double)sim->sample_s[i],
-                                              .sample = sim->samples[i],
-                                              .sample_len = strlen(sim->samples[i]),
-                                              .curve = sim->curves[i],
-                                              .curve_len = strlen(sim->curves[i])};
-            if (ext_ingest(&record, sim->heard[i] ? &sim->nodes[i] : NULL, &now, sim->scratch,
-                           skipped, &sim->nodes[i]) < 0)
+            const char *name = sim->world.nodes[i].name;
+            const struct ext_node *before =
+                last == NULL ? NULL : ext_snapshot_find(last, name, strlen(name));
+            bool heard = before != NULL;
+            known[n] = heard ? *before : (struct ext_node){0};
+            if (read_node(sim, replica, i, &now, &known[n], &heard) < 0)
                 return -1;
-            sim->heard[i] = true;
-        }
-        for (int i = 0; i < KWT_NODES; i++) {
-            if (sim->heard[i])
-                known[n++] = sim->nodes[i];
+            n += heard;
         }
         fresh = ext_snapshot_new(known, n, 5, (uint64_t)(STALE_S * SECOND));
     }
-    ext_flights_publish(sim->flights, fresh, now.now_ns);
+    ext_flights_publish(replica->flights, fresh, now.now_ns);
     return 0;
 }
 
@@ -100,6 +132,7 @@ static void create(struct sim *sim)
         struct kwt_pod *pod = &sim->world.pods[i];
         if (pod->state != KWT_POD_FREE)
             continue;
+        bool asks = kwt_uniform(&sim->world) >= sim->options->unasked;
         double ask = 200 + kwt_exponential(&sim->world, 2500);
         bool says = kwt_uniform(&sim->world) < 0.1;
         *pod = (struct kwt_pod){.state = KWT_POD_PENDING,
@@ -108,8 +141,15 @@ static void create(struct sim *sim)
                                 .due_s = sim->now_s,
                                 .gives_up_s = sim->now_s + 3600};
         pod->use_mcpu = pod->ask_mcpu * (0.6 + 0.4 * kwt_uniform(&sim->world));
+        if (kwt_uniform(&sim->world) < sim->options->greedy)
+            pod->use_mcpu = 2 * pod->ask_mcpu;
         /* one that says its watts knows the dearest node */
         pod->said_mw = says ? pod->ask_mcpu * 12 : 0;
+        if (!asks) {
+            pod->ask_mcpu = 0;
+            pod->use_mcpu = 200 * kwt_uniform(&sim->world);
+            pod->said_mw = 0;
+        }
         sim->result.pods++;
         if (i >= sim->world.n_pods)
             sim->world.n_pods = i + 1;
@@ -170,14 +210,17 @@ static void advance(struct sim *sim, struct kwt_pod *pod)
 
 static void look_at(struct sim *sim, double mw, double cap_mw, bool *over)
 {
+    struct kwt_caps_result *result = &sim->result;
     double by = mw - cap_mw;
 
-    if (cap_mw <= 0 || by <= 0)
+    if (cap_mw <= 0)
+        return;
+    result->nearest = -by / cap_mw < result->nearest ? -by / cap_mw : result->nearest;
+    if (by <= 0)
         return;
     *over = true;
-    sim->result.over_mw = by > sim->result.over_mw ? by : sim->result.over_mw;
-    sim->result.over_part =
-        by / cap_mw > sim->result.over_part ? by / cap_mw : sim->result.over_part;
+    result->over_mw = by > result->over_mw ? by : result->over_mw;
+    result->over_part = by / cap_mw > result->over_part ? by / cap_mw : result->over_part;
 }
 
 static void measure(struct sim *sim)
@@ -193,11 +236,7 @@ static void measure(struct sim *sim)
         double mw = kwt_node_mw(node);
         rack[node->rack] += mw;
         all += mw;
-        /* a silent node lets everybody pass, and draws what was let in as long as that runs */
-        if (sim->now_s < node->silent_until_s + 3600 || sim->now_s < sim->redis_away_until_s + 3600)
-            sim->result.stale_seconds += node->cap_mw > 0 && mw > node->cap_mw;
-        else
-            look_at(sim, mw, node->cap_mw, &over);
+        look_at(sim, mw, node->cap_mw, &over);
     }
     for (int i = 0; i < KWT_RACKS; i++)
         look_at(sim, rack[i], world->rack_cap_mw[i], &over);
@@ -226,7 +265,9 @@ static void tell_nodes(struct sim *sim)
                            "{\"metadata\":{\"name\":\"%s\",\"annotations\":{"
                            "\"kwatt.io/power-domain\":\"row%d/rack%d\"%s}}}",
                            node->name, node->rack / 2, node->rack, cap);
-        ext_capping_event(sim->capping, KW_KUBE_ADDED, json, (size_t)len, kwt_now_ns(sim));
+        for (unsigned k = 0; k < sim->options->replicas; k++)
+            ext_capping_event(sim->replicas[k].capping, KW_KUBE_ADDED, json, (size_t)len,
+                              kwt_now_ns(sim));
         (void)snprintf(sim->curves[i], sizeof(sim->curves[i]),
                        "{\"schema\":1,\"capacity_mcpu\":%.0f,\"estimated\":false,\"knots\":["
                        "{\"load_permille\":0,\"mw\":%.0f},{\"load_permille\":333,\"mw\":%.0f},"
@@ -254,54 +295,76 @@ static void free_snapshot(void *value)
     ext_snapshot_free(&snapshot);
 }
 
-static int start(struct sim *sim)
+static int start_replica(struct sim *sim, struct replica *replica, const char *path)
 {
+    const struct kwt_caps_options *options = sim->options;
     const struct ext_policy policy = {.stale_after_ns = (uint64_t)(STALE_S * SECOND),
                                       .assumptions = ASSUMPTIONS,
-                                      .cap_sigmas = sim->options->sigmas};
+                                      .cap_sigmas = options->sigmas};
+    struct kw_err err = {0};
+
+    replica->news = calloc(NEWS_MAX, sizeof(*replica->news));
+    if (replica->news == NULL || ext_service_init(&replica->service, 1, &policy) < 0 ||
+        kw_snapshot_new(2, free_snapshot, &replica->published) < 0)
+        return -1;
+    const struct ext_capping_conf capping = {
+        .policy = {.sigmas = options->sigmas, .soft_permille = 900},
+        .file = options->no_caps ? NULL : path,
+        .decisions = replica->service.decisions,
+        .stats = &replica->service.stats,
+        .log = sim->log};
+    if (ext_capping_new(&capping, &replica->capping, &err) < 0)
+        return -1;
+    const struct ext_flights_conf flights = {.assumptions = ASSUMPTIONS,
+                                             .capping = options->no_caps ? NULL : replica->capping,
+                                             .out = replica->published,
+                                             .stats = &replica->service.stats,
+                                             .log = sim->log};
+    if (ext_flights_new(&flights, &replica->flights) < 0)
+        return -1;
+    replica->service.tally = ext_capping_tally(replica->capping);
+    replica->service.waiters = ext_capping_waiters(replica->capping);
+    return 0;
+}
+
+static int start(struct sim *sim)
+{
     char path[] = "/tmp/kwatt-caps-XXXXXX";
     int fd = mkstemp(path);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    struct kw_err err = {0};
+    int rc = file == NULL ? -1 : write_caps(&sim->world, file);
 
-    if (file == NULL || write_caps(&sim->world, file) < 0 ||
-        ext_service_init(&sim->service, 1, &policy) < 0 ||
-        kw_snapshot_new(2, free_snapshot, &sim->published) < 0)
-        return -1;
     sim->log = kw_log_new("caps-sim", KW_LOG_ERROR, NULL);
-    const struct ext_capping_conf capping = {
-        .policy = {.sigmas = sim->options->sigmas, .soft_permille = 900},
-        .file = sim->options->no_caps ? NULL : path,
-        .decisions = sim->service.decisions,
-        .stats = &sim->service.stats,
-        .log = sim->log};
-    int rc = ext_capping_new(&capping, &sim->capping, &err);
+    sim->samples = calloc(KWT_NODES, sizeof(*sim->samples));
+    if (sim->samples == NULL)
+        rc = -1;
+    for (unsigned i = 0; i < sim->options->replicas && rc == 0; i++)
+        rc = start_replica(sim, &sim->replicas[i], path);
     (void)unlink(path);
     if (rc < 0)
-        return -1;
-    const struct ext_flights_conf flights = {.assumptions = ASSUMPTIONS,
-                                             .capping = sim->options->no_caps ? NULL : sim->capping,
-                                             .out = sim->published,
-                                             .stats = &sim->service.stats,
-                                             .log = sim->log};
-    if (ext_flights_new(&flights, &sim->flights) < 0)
-        return -1;
-    sim->service.tally = ext_capping_tally(sim->capping);
-    sim->service.waiters = ext_capping_waiters(sim->capping);
+        return rc;
     tell_nodes(sim);
-    kwt_deliver(sim, KW_KUBE_SYNC_BEGIN, NULL);
-    kwt_deliver(sim, KW_KUBE_SYNC_END, NULL);
+    for (unsigned i = 0; i < sim->options->replicas; i++) {
+        kwt_deliver(sim, &sim->replicas[i], KW_KUBE_SYNC_BEGIN, NULL);
+        kwt_deliver(sim, &sim->replicas[i], KW_KUBE_SYNC_END, NULL);
+    }
     return 0;
 }
 
 static int live(struct sim *sim)
 {
-    for (sim->now_s = 0; sim->now_s < (int64_t)sim->options->seconds; sim->now_s++) {
+    for (sim->now_s = 1; sim->now_s <= (int64_t)sim->options->seconds; sim->now_s++) {
         kwt_world_use(&sim->world, sim->options->restless);
-        sample(sim);
-        if (read_redis(sim) < 0)
+        if (sample(sim) < 0)
             return -1;
+        for (unsigned i = 0; i < sim->options->replicas; i++) {
+            if (read_redis(sim, &sim->replicas[i]) < 0)
+                return -1;
+        }
         kwt_carry_news(sim);
+        /* its replica is gone: the scheduler asks the other */
+        if (sim->options->losses && kwt_uniform(&sim->world) < 12 / DAY_S)
+            sim->asked = (sim->asked + 1) % sim->options->replicas;
         /* the first samples are to be read before the first pod comes */
         if (sim->now_s > 2 * INTERVAL_S)
             arrive(sim);
@@ -315,33 +378,38 @@ static int live(struct sim *sim)
     return 0;
 }
 
+static void end(struct sim *sim)
+{
+    for (unsigned i = 0; i < sim->options->replicas; i++) {
+        struct replica *replica = &sim->replicas[i];
+        ext_flights_free(&replica->flights);
+        kw_snapshot_free(&replica->published);
+        ext_capping_free(&replica->capping);
+        ext_service_clear(&replica->service);
+        free(replica->news);
+    }
+    kw_log_free(&sim->log);
+    kw_buf_free(&sim->body);
+    kw_buf_free(&sim->out);
+    free(sim->samples);
+    free(sim);
+}
+
 int kwt_caps_run(const struct kwt_caps_options *options, struct kwt_caps_result *ret)
 {
     struct sim *sim = calloc(1, sizeof(*sim));
-    int rc = -1;
 
     if (sim == NULL)
         return -1;
     sim->options = options;
-    sim->news = calloc(NEWS_MAX, sizeof(*sim->news));
-    sim->scratch = calloc(1, sizeof(*sim->scratch));
+    sim->result.nearest = 1;
     kwt_world_init(&sim->world, options->seed);
-    if (sim->news != NULL && sim->scratch != NULL && start(sim) == 0)
+    int rc = start(sim);
+    if (rc == 0)
         rc = live(sim);
     sim->result.fill /= 11 * 3600;
     sim->result.request_ns /= (double)(sim->result.requests > 0 ? sim->result.requests : 1);
     *ret = sim->result;
-    ext_flights_free(&sim->flights);
-    kw_snapshot_free(&sim->published);
-    ext_capping_free(&sim->capping);
-    ext_service_clear(&sim->service);
-    kw_log_free(&sim->log);
-    for (int i = 0; i < KWT_NODES; i++)
-        free(sim->samples[i]);
-    kw_buf_free(&sim->body);
-    kw_buf_free(&sim->out);
-    free(sim->news);
-    free(sim->scratch);
-    free(sim);
+    end(sim);
     return rc;
 }

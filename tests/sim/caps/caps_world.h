@@ -25,8 +25,7 @@ struct kwt_pod {
     enum kwt_pod_state state;
     uint64_t number;
     int node;
-    bool says_watts;
-    double ask_mcpu, use_mcpu, wander;
+    double ask_mcpu, use_mcpu, wander; /**< ask_mcpu 0: it does not ask */
     double said_mw;
     int64_t due_s; /**< when it is tried, is bound, starts, ends */
     int64_t gives_up_s;
@@ -40,8 +39,10 @@ struct kwt_node {
     double cap_mw;               /**< 0: none */
     double asked_mcpu, use_mcpu; /**< of the pods that are bound; that run */
     double window_mcpu;          /**< used, summed up since its last sample */
+    int64_t window_s;            /**< how long that is */
     int64_t silent_until_s;
-    uint64_t seq;
+    uint64_t epoch, seq;
+    int64_t clock_ms; /**< its clock is ahead by that */
 };
 
 struct kwt_world {

@@ -73,6 +73,7 @@ static void test_forms(void **state)
         "\"orchard\",\"pod\":\"pear\","
         "\"placement\":\"efficient\",\"dry_run\":false,\"mcpu\":1500,\"mcpu_from\":\"requests\","
         "\"candidates\":500,\"known\":498,\"min_mw\":4100,\"max_mw\":19400,\"data_age_ms\":700,"
+        "\"starting_pods_unseen\":false,"
         "\"neutral\":null,\"profile\":null,\"zones\":null,\"best\":[{\"node\":\"barn-a\",\"mw\":"
         "4100,\"used_"
         "mcpu\":4000,"
@@ -132,6 +133,7 @@ static void test_caps_and_bindings(void **state)
 
     decision->t_unix_ms = 1;
     decision->filter = true;
+    decision->unseen = true;
     decision->candidates = 9;
     decision->capped[EXT_CAP_PASSES] = 2;
     decision->capped[EXT_CAP_NODE] = 4;
@@ -140,6 +142,7 @@ static void test_caps_and_bindings(void **state)
     (void)snprintf(decision->uid, sizeof(decision->uid), "u-1");
     ext_decisions_done(f->decisions, decision);
     assert_int_equal(page(f, "fig", EXT_FORM_TEXT), 1);
+    assert_non_null(strstr(f->page.data, "\n  the API server was away: pods that started"));
     assert_non_null(strstr(f->page.data, "caps let 2 of 9 candidates pass; the others:\n"
                                          "       4  kwatt: no room under the node's power cap\n"
                                          "       3  kwatt: no room under the cluster's power cap"));

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Caps in requests: what is passed, and with what reason the rest is not; pods that were let in and
  * not seen yet; pods that wait, and when a node's annotation is written for them. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
 #include "extender/capping.h"
+#include "extender/gate.h"
 #include "extender/headroom.h"
 #include "extender/service.h"
 #include "tests/support/cmocka.h"
@@ -184,6 +186,14 @@ static void test_pods_that_were_let_in(void **state)
     f->now_ns += EXT_TALLY_NS + 1;
     publish(f);
     assert_non_null(strstr(filter(f, "u4", "2", "[\"a\"]"), "\"NodeNames\":[\"a\"]"));
+    /* while nobody tells of bindings, for as long as a pod may wait for its start */
+    f->service.stats.watch_lost = true;
+    f->now_ns += EXT_TALLY_NS + 1;
+    publish(f);
+    assert_non_null(strstr(filter(f, "u5", "1", "[\"a\"]"), "\"NodeNames\":[]"));
+    f->now_ns += EXT_TALLY_BLIND_NS;
+    publish(f);
+    assert_non_null(strstr(filter(f, "u5", "1", "[\"a\"]"), "\"NodeNames\":[\"a\"]"));
 }
 
 static void test_soft_caps_take_levels(void **state)
@@ -333,6 +343,36 @@ static void test_no_caps_any_more(void **state)
     ext_node_table_free(&table);
 }
 
+/** What a pod may use beyond what is expected of it, alone and with others, whose deviations do not
+ * fall together; not one that says what it draws. */
+static void test_unsure_use(void **state)
+{
+    (void)state;
+    struct kw_extender_pod pod = {.critical = true};
+    struct ext_outlook outlook = {.mcpu = 1000};
+    struct ext_tally tally = {0};
+    struct ext_tally_sum others;
+
+    struct ext_cap_need need = ext_gate_need(&pod, &outlook, 4);
+    assert_true(need.critical && need.mcpu == 1000 && need.mw == 0);
+    assert_true(fabs(need.held_mcpu - 4 * EXT_PRIOR_SPREAD * 1000) < 1);
+    outlook.profile.sigma_mcpu = 300;
+    assert_true(fabs(ext_gate_need(&pod, &outlook, 4).held_mcpu - 4 * 300) < 1);
+    pod.expected_mw = 7000;
+    need = ext_gate_need(&pod, &outlook, 4);
+    assert_true(need.mcpu == 0 && need.mw == 7000 && need.held_mcpu == 0);
+    for (uint64_t key = 1; key <= 3; key++)
+        ext_tally_put(&tally, key, &(const struct ext_tally_sum){100, 1000, 10000}, 1, &others);
+    assert_true(others.mcpu == 200 && others.mw == 2000 && others.variance_mcpu2 == 20000);
+    /* again: once */
+    ext_tally_put(&tally, 2, &(const struct ext_tally_sum){50, 0, 400}, 1, &others);
+    assert_true(others.mcpu == 200 && others.variance_mcpu2 == 20000);
+    ext_tally_seen(&tally, 1);
+    ext_tally_seen(&tally, 2);
+    ext_tally_sum(&tally, &others);
+    assert_true(others.mcpu == 100 && others.mw == 1000 && others.variance_mcpu2 == 10000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +383,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_headroom_is_written_rarely, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rejected_pods_are_woken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_caps_any_more, set_up, tear_down),
+        cmocka_unit_test(test_unsure_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

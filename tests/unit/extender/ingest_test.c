@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/cleanup.h"
 #include "extender/ingest.h"
 #include "tests/support/cmocka.h"
 
@@ -88,6 +89,46 @@ static void test_good_record(void **state)
     assert_int_equal(got.node.interval_ns, SECOND);
     assert_int_equal(got.node.fresh_ns, now.now_ns - 2500 * (SECOND / 1000));
     kw_buf_free(&sample);
+}
+
+/** How long before it came a sample ended, at the node's n-th interval of 10 s. */
+static int64_t late_s(struct ext_node *node, unsigned n, int64_t clock_ms, int64_t late_ms)
+{
+    struct kw_buf sample = {0};
+    const struct ext_instant at = {now.now_ns + n * 10 * SECOND, now.unix_ms + n * 10000};
+
+    write_sample(&sample, (struct written){
+                              .node = "a", .seq = n, .t_unix_ms = at.unix_ms + clock_ms - late_ms});
+    struct outcome got = ingest(sample.data, NULL, n == 0 ? NULL : node, at);
+    assert_int_equal(got.rc, 0);
+    *node = got.node;
+    kw_buf_free(&sample);
+    return (at.now_ns - got.node.covered_ns) / SECOND;
+}
+
+/** A sample that came late does not cover the time since, also where the node's clock is ahead and
+ * makes it look new, behind and makes all look old, or is set. */
+static void test_late_samples(void **state)
+{
+    (void)state;
+    static const int64_t clocks_ms[] = {0, 20000, -3600000};
+    struct ext_node node;
+    unsigned n;
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(clocks_ms); i++) {
+        for (n = 0; n < 5; n++)
+            assert_int_equal(late_s(&node, n, clocks_ms[i], 0), 0);
+        assert_in_range(late_s(&node, n++, clocks_ms[i], 6000), 5, 6);
+        assert_int_equal(late_s(&node, n, clocks_ms[i], 0), 0);
+    }
+    /* a clock that is put back looks like a way that is longer; that is forgotten, slowly */
+    assert_in_range(late_s(&node, ++n, -3600000 - 8000, 0), 7, 8);
+    while (n < 2000)
+        (void)late_s(&node, ++n, -3600000 - 8000, 0);
+    assert_int_equal(late_s(&node, ++n, -3600000 - 8000, 0), 0);
+    /* of the first sample its own clock is believed, within reason */
+    assert_int_equal(late_s(&node, 0, 0, 100000), 100);
+    assert_int_equal(late_s(&node, 0, -400000, 0), 0);
 }
 
 /* A first sample is as old as it says; one that advanced is new; one that stands still ages on; one
@@ -184,9 +225,8 @@ static void test_curves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_record),
-        cmocka_unit_test(test_ages),
-        cmocka_unit_test(test_bad_samples),
+        cmocka_unit_test(test_good_record), cmocka_unit_test(test_late_samples),
+        cmocka_unit_test(test_ages),        cmocka_unit_test(test_bad_samples),
         cmocka_unit_test(test_curves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
