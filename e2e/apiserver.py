@@ -185,10 +185,10 @@ class ApiServer(KubeApi):
         return revision
 
 
-def run(test, *args) -> int:
-    """Runs test(server, *args). Returns the exit code: 0, 1 with the cause printed, 77 with a SKIP line."""
+def run(test, *args, kind: type[ApiServer] = ApiServer) -> int:
+    """Runs test(server, *args) with a server of that kind. Returns the exit code: 0, 1 with the cause printed, 77 with a SKIP line."""
     try:
-        with ApiServer() as server:
+        with kind() as server:
             test(server, *args)
     except build.Missing as error:
         return build.end(error)

@@ -11,7 +11,7 @@ import time
 
 import apiserver
 import extender_rig
-from extender_rig import curve, sample
+from extender_rig import curve, publish, sample
 from process import check, wait_for
 
 RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
@@ -37,8 +37,7 @@ class Rig:
         """A sample of each node, of the tenth of a second before it."""
         self.seq += 1
         for node, used in used_mcpu.items():
-            self.redis.call("HSET", "kwatt:v1:node:{%s}" % node, "sample", sample(node, self.seq, used, interval_ms=100), "curve", curve(60))
-            self.redis.call("ZADD", "kwatt:v1:nodes", int(time.time() * 1000), node)
+            publish(self.redis, sample(node, self.seq, used, interval_ms=100), curve(60))
 
     def pod(self, name: str, cpu: str, **annotations: str) -> str:
         """Creates a pod; returns its path."""

@@ -76,6 +76,25 @@ def sample(node, seq, used_mcpu, t_unix_ms=None, interval_ms=200):
         "idle_mw": 20000, "meter": "model"})
 
 
+# what api/README.md says of digests; of a sample what is there of it
+DIGEST = ("schema", "node", "epoch", "seq", "t_unix_ms", "interval_ns", "platform", "watts_mw", "used_mcpu", "work_mcpu", "allocatable_mcpu",
+          "idle_mw", "quality", "meter")
+
+
+def digest(text):
+    """The short form of a sample, as agents write it to the feeds."""
+    whole = json.loads(text)
+    return json.dumps({"packages": [], **{key: whole[key] for key in DIGEST if key in whole}})
+
+
+def publish(redis, text, curve_text):
+    """What an agent writes of its sample: the whole of it in the node's hash, the short form in its feed."""
+    whole = json.loads(text)
+    redis.call("HSET", "kwatt:v1:node:{%s}" % whole["node"], "sample", text, "curve", curve_text)
+    redis.call("ZADD", "kwatt:v1:nodes", whole["t_unix_ms"], whole["node"])
+    redis.call("XADD", "kwatt:v1:feed:%d" % shard(whole["node"]), "MAXLEN", "~", 2048, "*", "sample", digest(text), "curve", curve_text)
+
+
 def curve(full_watts):
     return json.dumps({
         "schema": 1, "capacity_mcpu": 8000, "estimated": True,
@@ -204,8 +223,4 @@ class Case(unittest.TestCase):
 
     def publish(self, node, used_mcpu, full_watts, **kw):
         self.seq += 1
-        text = sample(node, self.seq, used_mcpu, **kw)
-        fields = ("sample", text, "curve", curve(full_watts))
-        self.redis.call("HSET", "kwatt:v1:node:{%s}" % node, *fields)
-        self.redis.call("ZADD", "kwatt:v1:nodes", json.loads(text)["t_unix_ms"], node)
-        self.redis.call("XADD", "kwatt:v1:feed:%d" % shard(node), "MAXLEN", "~", 2048, "*", *fields)
+        publish(self.redis, sample(node, self.seq, used_mcpu, **kw), curve(full_watts))

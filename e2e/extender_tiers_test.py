@@ -5,25 +5,21 @@ kube-scheduler that asks neither and goes by the labels, with the configuration 
 """
 import collections
 import json
-import os
-import pathlib
 import subprocess
 import sys
 import time
 
-import apiserver
-import extender_rig
-from extender_rig import sample
-from process import check, wait_for
+import scheduler_rig
+from extender_rig import publish, sample
+from process import check
+from scheduler_rig import KWATT, PATCH
 
 NAMESPACE, LEASE = "energy", "kwatt-extender"
 RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
          {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
          {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}]
-PODS = "/api/v1/namespaces/default/pods"
 LABEL = "kwatt.io/power-tier"
 EVERY_S, PER_S = 2, 20
-KWATT = os.path.join(os.environ.get("KWATT_BUILD_DIR", "build/debug"), "cli", "kwatt")
 # watts of a core, and a node that no agent tells of
 CORES = {"cheap": 2, "between": 2.1, "dear": 8, "nobody": None}
 POLICY = """
@@ -40,9 +36,7 @@ rules:
 Patch = collections.namedtuple("Patch", "at user node body code")
 
 
-class Server(apiserver.ApiServer):
-    programs = ("kube-apiserver", "kubectl", "kube-scheduler")
-
+class Server(scheduler_rig.Server):
     def __init__(self) -> None:
         super().__init__()
         policy, self.log = self.dir / "audit.yaml", self.dir / "audit.log"
@@ -62,55 +56,36 @@ class Server(apiserver.ApiServer):
         return found
 
 
-class Rig:
+class Rig(scheduler_rig.Rig):
     def __init__(self, server: Server):
-        self.server = server
-        self.redis = extender_rig.Redis(str(server.dir))
-        self.redis.start()
-        self.seq = 0
+        super().__init__(server)
         self.watts = {name: watts for name, watts in CORES.items() if watts}
-        self.scheduler = None
-        self.extenders: dict[str, extender_rig.Extender] = {}
-        self.made: set[str] = set()
         for name in CORES:
-            self.add_node(name)
+            self.add_host(name)
         self.publish()
         server.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         configs = {name: server.service_account(name, rules=RULES, namespace=NAMESPACE) for name in ("one", "two")}
         for name, kubeconfig in configs.items():
-            folder = server.dir / name
-            folder.mkdir()
-            self.extenders[name] = extender_rig.Extender(
-                str(folder), self.redis.path, "--watch-pods", "--watch-nodes", "--kubeconfig", kubeconfig, "--stale-after", "1h",
-                "--power-tiers", "--power-tiers-every", f"{EVERY_S}s", "--power-tiers-per-second", str(PER_S), "--leader-elect",
-                "--leader-elect-namespace", NAMESPACE, "--leader-elect-lease-duration", "3s", "--leader-elect-renew-deadline", "2s",
-                "--leader-elect-retry-period", "400ms")
+            self.start_extender(
+                name, kubeconfig, "--watch-pods", "--watch-nodes", "--power-tiers", "--power-tiers-every", f"{EVERY_S}s",
+                "--power-tiers-per-second", str(PER_S), "--leader-elect", "--leader-elect-namespace", NAMESPACE,
+                "--leader-elect-lease-duration", "3s", "--leader-elect-renew-deadline", "2s", "--leader-elect-retry-period", "400ms")
 
-    def add_node(self, name: str) -> None:
-        room = {"cpu": "64", "memory": "512Gi", "pods": "1000"}
-        self.server.request("POST", "/api/v1/nodes", {
-            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-            "status": {"allocatable": room, "capacity": room, "conditions": [{"type": "Ready", "status": "True"}]}})
-        # tainted until a controller, which does not run here, has seen it ready
-        self.server.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, "application/merge-patch+json")
+    def add_host(self, name: str) -> None:
+        self.add_node(name, labels={"kubernetes.io/hostname": name})
 
     def publish(self) -> None:
         self.seq += 1
         for name, watts in self.watts.items():
             curve = {"schema": 1, "capacity_mcpu": 64000, "estimated": True, "knots": [
                 {"load_permille": 0, "mw": 100000}, {"load_permille": 1000, "mw": int(100000 + 64000 * watts)}]}
-            self.redis.call("HSET", "kwatt:v1:node:{%s}" % name, "sample", sample(name, self.seq, 4000, interval_ms=100),
-                            "curve", json.dumps(curve))
-            self.redis.call("ZADD", "kwatt:v1:nodes", int(time.time() * 1000), name)
+            publish(self.redis, sample(name, self.seq, 4000, interval_ms=100), json.dumps(curve))
 
     def tier(self, node: str) -> str | None:
         return self.server.request("GET", f"/api/v1/nodes/{node}")["metadata"]["labels"].get(LABEL)
 
     def tiers(self, *names: str) -> list[str | None]:
         return [self.tier(name) for name in names]
-
-    def wait(self, what: str, fact):
-        return wait_for(what, lambda: self.publish() or fact(), 120)
 
     def leaders(self) -> list[str]:
         return [name for name, extender in self.extenders.items() if extender.process.poll() is None
@@ -121,31 +96,12 @@ class Rig:
         check(len(names) == 1, f"{names} lead at once")
         return names[0]
 
-    def start_scheduler(self) -> None:
-        kubeconfig = self.server.write_kubeconfig(self.server.dir / "scheduler.kubeconfig", {
-            "client-certificate": "pki/admin.crt", "client-key": "pki/admin.key"})
-        text = subprocess.run([KWATT, "scheduler-config", "--tiers", "--scheduler-kubeconfig", str(kubeconfig)], check=True,
+    def config(self) -> str:
+        return subprocess.run([KWATT, "scheduler-config", "--tiers", "--scheduler-kubeconfig", self.server.kubeconfig], check=True,
                               capture_output=True, text=True).stdout
-        path = self.server.dir / "scheduler.yaml"
-        path.write_text(text + "leaderElection:\n  leaderElect: false\n")
-        self.scheduler = self.server.spawn("kube-scheduler", [
-            str(self.server.bin / "kube-scheduler"), "--config", str(path), "--bind-address", "127.0.0.1", "--secure-port", "0"])
 
-    def pod(self, name: str, affinity: dict | None = None) -> str:
-        self.server.request("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
-            "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0, "affinity": affinity,
-            "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": "2"}}}]}})
-        return name
-
-    def placed(self, name: str) -> str:
-        return self.wait(f"{name} to be placed", lambda: self.server.request("GET", f"{PODS}/{name}")["spec"].get("nodeName"))
-
-    def close(self) -> None:
-        for process in [self.scheduler, *(extender.process for extender in self.extenders.values())]:
-            if process is not None and process.poll() is None:
-                process.kill()
-                process.wait()
-        self.redis.kill()
+    def goes_to(self, name: str, affinity: dict | None = None) -> str:
+        return self.placed(self.pod(name, "2", affinity))
 
 
 def on_host(name: str, kind: str) -> dict:
@@ -170,11 +126,11 @@ def nodes_are_labelled(rig: Rig) -> None:
 
 
 def pods_go_to_low_tiers(rig: Rig) -> None:
-    rig.start_scheduler()
+    rig.start_scheduler(rig.config())
     for n in range(5):
-        check(rig.placed(rig.pod(f"pod-{n}")) == "cheap", f"pod {n} is not where it adds the fewest watts")
-    check(rig.placed(rig.pod("must", on_host("dear", "required"))) == "dear", "what a pod requires does not hold")
-    check(rig.placed(rig.pod("likes", on_host("nobody", "preferred"))) == "nobody", "what a pod prefers does not count")
+        check(rig.goes_to(f"pod-{n}") == "cheap", f"pod {n} is not where it adds the fewest watts")
+    check(rig.goes_to("must", on_host("dear", "required")) == "dear", "what a pod requires does not hold")
+    check(rig.goes_to("likes", on_host("nobody", "preferred")) == "nobody", "what a pod prefers does not count")
     for name in ("one", "two"):
         asked = [line for line in rig.extenders[name].ask("/metrics").body.decode().splitlines()
                  if line.startswith("kwatt_extender_requests_total")]
@@ -186,7 +142,7 @@ def pods_go_to_low_tiers(rig: Rig) -> None:
 
 def foreign_labels_are_mended(rig: Rig) -> None:
     for value in ("banana", "7"):
-        rig.server.request("PATCH", "/api/v1/nodes/cheap", {"metadata": {"labels": {LABEL: value}}}, "application/merge-patch+json")
+        rig.server.request("PATCH", "/api/v1/nodes/cheap", {"metadata": {"labels": {LABEL: value}}}, PATCH)
         rig.wait(f"{value} to be mended", lambda: rig.tier("cheap") == "0")
     print("ok a label that somebody else wrote is mended")
 
@@ -207,7 +163,7 @@ def writes_are_few(rig: Rig) -> None:
     names = [f"more-{n}" for n in range(3 * PER_S)]
     before = len(rig.server.patches())
     for name in names:
-        rig.add_node(name)
+        rig.add_host(name)
     rig.watts.update(dict.fromkeys(names, 4))
     rig.wait("all to be labelled", lambda: all(node["metadata"]["labels"].get(LABEL) for node in rig.server.request(
         "GET", "/api/v1/nodes")["items"] if node["metadata"]["name"] in names))
@@ -230,7 +186,7 @@ def another_takes_over(rig: Rig) -> None:
     rig.wait("labels to follow", lambda: rig.tiers("cheap", "dear") == ["9", "0"])
     users = {patch.user for patch in rig.server.patches()[before:]}
     check(users == {second}, f"{users} wrote after {second} took over")
-    check(rig.placed(rig.pod("after")) == "dear", "the pod does not follow the labels")
+    check(rig.goes_to("after") == "dear", "the pod does not follow the labels")
     print("ok another takes over where the leader dies")
 
 
@@ -256,33 +212,14 @@ def the_api_server_may_go(rig: Rig) -> None:
     print("ok the API server may go and come back")
 
 
-def test(server: Server) -> None:
-    rig = Rig(server)
-    try:
-        for part in (nodes_are_labelled, pods_go_to_low_tiers, foreign_labels_are_mended, writes_are_few, another_takes_over,
-                     unknown_nodes_lose_theirs, the_api_server_may_go):
-            part(rig)
-        last = rig.leader()
-        check(rig.extenders[last].stop() == 0, rig.extenders[last].log())
-        lease = server.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}")["spec"]
-        check(not lease.get("holderIdentity"), f"the lease is not handed back: {lease}")
-    except BaseException:
-        for extender in rig.extenders.values():
-            print(extender.log())
-        raise
-    finally:
-        rig.close()
-
-
-def main() -> int:
-    try:
-        with Server() as server:
-            test(server)
-    except apiserver.build.Missing as error:
-        return apiserver.build.end(error)
-    return 0
+def the_lease_is_handed_back(rig: Rig) -> None:
+    last = rig.extenders[rig.leader()]
+    check(last.stop() == 0, last.log())
+    lease = rig.server.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}")["spec"]
+    check(not lease.get("holderIdentity"), f"the lease is not handed back: {lease}")
+    print("ok the lease is handed back")
 
 
 if __name__ == "__main__":
-    assert pathlib.Path(extender_rig.PROGRAM).is_file(), extender_rig.PROGRAM
-    sys.exit(main())
+    sys.exit(scheduler_rig.run(Rig, nodes_are_labelled, pods_go_to_low_tiers, foreign_labels_are_mended, writes_are_few, another_takes_over,
+                               unknown_nodes_lose_theirs, the_api_server_may_go, the_lease_is_handed_back, server=Server))

@@ -23,7 +23,7 @@ import time
 
 import apiserver
 import extender_rig
-from process import Failure, build, check, wait_for
+from process import build, check, wait_for
 
 SOURCE = pathlib.Path(os.environ.get("KWATT_SOURCE_DIR") or pathlib.Path(__file__).resolve().parent.parent)
 KWATT = pathlib.Path(extender_rig.BUILD).resolve() / "cli/kwatt"
@@ -114,6 +114,7 @@ class Rig:
         all_kinds = kinds()
         self.nodes = {f"{name}-{number}": all_kinds[name] for name, count in FLEET.items() for number in range(count)}
         self.used: dict[str, int] = {}
+        self.uj, self.idle_uj = collections.Counter(), collections.Counter()
         self.redis = extender_rig.Redis(str(server.dir))
 
     def start(self) -> None:
@@ -155,14 +156,14 @@ class Rig:
             used = self.used.get(name, 0)
             mw = kind.mw(used)
             total += mw
-            text = json.dumps({
+            idle_mw = kind.knots[0][1]
+            self.uj[name] += round(mw * PAUSE_S * 1000)
+            self.idle_uj[name] += round(idle_mw * PAUSE_S * 1000)
+            energy = {"measured_uj": self.uj[name], "idle_uj": self.idle_uj[name], "pods_uj": self.uj[name] - self.idle_uj[name], "system_uj": 0}
+            extender_rig.publish(self.redis, json.dumps({
                 "schema": 1, "node": name, "epoch": 1760000000000, "seq": self.seq, "t_unix_ms": now,
-                "interval_ns": int(PAUSE_S * 1e9), "packages": [], "watts_mw": mw, "used_mcpu": used,
-                "allocatable_mcpu": kind.capacity_mcpu, "idle_mw": kind.knots[0][1], "meter": "powercap"})
-            fields = ("sample", text, "curve", kind.curve)
-            self.redis.call("HSET", "kwatt:v1:node:{%s}" % name, *fields)
-            self.redis.call("ZADD", "kwatt:v1:nodes", now, name)
-            self.redis.call("XADD", f"kwatt:v1:feed:{extender_rig.shard(name)}", "MAXLEN", "~", 2048, "*", *fields)
+                "interval_ns": int(PAUSE_S * 1e9), "packages": [{"package": 0, "cpu": energy}], "watts_mw": mw, "used_mcpu": used,
+                "allocatable_mcpu": kind.capacity_mcpu, "idle_mw": idle_mw, "meter": "powercap", "accounting": "ebpf"}), kind.curve)
         return total
 
     def look(self) -> dict[str, str]:
@@ -244,17 +245,5 @@ def test(server: Server) -> None:
         rig.close()
 
 
-def main() -> int:
-    try:
-        with Server() as server:
-            test(server)
-    except build.Missing as error:
-        return build.end(error)
-    except Failure as error:
-        print(f"FAIL: {error}")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(apiserver.run(test, kind=Server))
