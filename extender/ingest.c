@@ -14,8 +14,7 @@
 /** Ages beyond ten years are the same; keeps the arithmetic far from its limits. */
 #define AGE_MAX_MS (INT64_C(3650) * 24 * 3600 * 1000)
 
-/** The first sample of a node that seems older on its way through Redis comes from a clock that is
- * behind. */
+/** A sample that seems older on its way through Redis comes from a clock that is wrong. */
 #define CLOCK_TRUST_MS (INT64_C(300) * 1000)
 
 /** Weight of a sample in how far its node's clock is behind: one that is late counts little. */
@@ -41,24 +40,25 @@ static int64_t age_ns(const struct kw_sample *sample, const struct ext_instant *
 }
 
 /**
- * How long a sample was on its way: what it seems old, less the least that its node's samples
- * seemed, which is how far that node's clock is behind (or, negative, ahead). A sample that came
- * late must not hide pods that started since it was taken, whatever clocks say.
+ * How long a sample was on its way: by its clock, where that is believed; else by the least that
+ * its node's samples seemed old. A sample that came late must not hide pods that started since it
+ * was taken, also not one of a node whose clock is ahead, whose late samples look new.
  */
 static int64_t late_ns(const struct kw_sample *sample, const struct ext_node *before,
                        const struct ext_instant *now, struct ext_node *node)
 {
-    int64_t behind_ms = now->unix_ms - sample->t_unix_ms;
+    int64_t old_ms = now->unix_ms - sample->t_unix_ms;
 
-    if (behind_ms > AGE_MAX_MS || behind_ms < -AGE_MAX_MS)
-        behind_ms = behind_ms < 0 ? -AGE_MAX_MS : AGE_MAX_MS;
-    if (before == NULL)
-        node->behind_ms = behind_ms >= 0 && behind_ms < CLOCK_TRUST_MS ? 0 : behind_ms;
-    else if (behind_ms < node->behind_ms)
-        node->behind_ms = behind_ms;
+    if (old_ms > AGE_MAX_MS || old_ms < -AGE_MAX_MS)
+        old_ms = old_ms < 0 ? -AGE_MAX_MS : AGE_MAX_MS;
+    /* what its clock is behind at the least: nothing, as long as it may be believed */
+    int64_t least_ms = old_ms > 0 && old_ms < CLOCK_TRUST_MS ? 0 : old_ms;
+    if (before == NULL || least_ms < node->behind_ms ||
+        (least_ms > 0 && node->behind_ms < CLOCK_TRUST_MS))
+        node->behind_ms = least_ms;
     else
-        node->behind_ms += (behind_ms - node->behind_ms) / CLOCK_WEIGHT;
-    return (behind_ms - node->behind_ms) * (int64_t)KW_NS_PER_MS;
+        node->behind_ms += (least_ms - node->behind_ms) / CLOCK_WEIGHT;
+    return (old_ms - node->behind_ms) * (int64_t)KW_NS_PER_MS;
 }
 
 static void take_sample(const struct kw_sample *sample, const struct ext_node *before,

@@ -126,6 +126,9 @@ static void test_late_samples(void **state)
     while (n < 2000)
         (void)late_s(&node, ++n, -3600000 - 8000, 0);
     assert_int_equal(late_s(&node, ++n, -3600000 - 8000, 0), 0);
+    /* samples that are always late are not taken for those of a slow clock */
+    for (n = 0; n < 1000; n++)
+        assert_int_equal(late_s(&node, n, 0, 60000), 60);
     /* of the first sample its own clock is believed, within reason */
     assert_int_equal(late_s(&node, 0, 0, 100000), 100);
     assert_int_equal(late_s(&node, 0, -400000, 0), 0);
