@@ -206,34 +206,42 @@ static void take_features(const struct cli_recording *recording, const bool *use
     }
 }
 
-int cli_boost_fit(void *self, const struct cli_recording *recording, enum kw_model_part part,
-                  const bool *use, struct kw_model *ret, struct kw_err *err)
+/** What was grown, as trees of kwatt's. @param ret names its features already. */
+static int take_trees(const struct grove *grove, struct kw_model *ret, struct kw_err *err)
 {
-    struct grove grove = {.boost = self};
-    struct kw_model *model = calloc(1, sizeof(*model));
     const char **trees = NULL;
     uint64_t n = 0;
-    int rc = model != NULL ? grow(&grove, recording, part, use, err)
-                           : kw_err_set(err, -ENOMEM, "out of memory");
+    int rc = 0;
 
-    if (rc == 0 && grove.boost->booster_dump(grove.booster, "", 0, "json", &n, &trees) != 0)
-        rc = failed(grove.boost, err);
-    if (rc == 0) {
-        *model = (struct kw_model){
-            .present = true, .shape = KW_SHAPE_TREES, .base_w = (double)grove.mean_w};
-        take_features(recording, use, model);
-    }
+    if (grove->boost->booster_dump(grove->booster, "", 0, "json", &n, &trees) != 0)
+        return failed(grove->boost, err);
     for (uint64_t i = 0; rc == 0 && i < n; i++) {
-        rc = kw_model_add_xgboost(model, trees[i], strlen(trees[i]));
+        rc = kw_model_add_xgboost(ret, trees[i], strlen(trees[i]));
         if (rc < 0)
             (void)kw_err_set(err, rc, "XGBoost: tree %llu cannot be used: %s",
                              (unsigned long long)i, kw_errno_text(rc));
     }
-    if (rc == 0) {
-        model->base_w = fmax(model->base_w, 0); /* nothing gives power back */
+    ret->base_w = fmax(ret->base_w, 0); /* nothing gives power back */
+    return rc;
+}
+
+int cli_boost_fit(void *self, const struct cli_recording *recording, enum kw_model_part part,
+                  const bool *use, struct kw_model *ret, struct kw_err *err)
+{
+    struct grove grove = {.boost = self};
+    kw_cleanup_free struct kw_model *model = calloc(1, sizeof(*model));
+
+    if (model == NULL)
+        return kw_err_set(err, -ENOMEM, "out of memory");
+    int rc = grow(&grove, recording, part, use, err);
+    model->present = true;
+    model->shape = KW_SHAPE_TREES;
+    model->base_w = (double)grove.mean_w;
+    take_features(recording, use, model);
+    if (rc == 0)
+        rc = take_trees(&grove, model, err);
+    if (rc == 0)
         *ret = *model;
-    }
-    free(model);
     clear(&grove);
     return rc;
 }

@@ -93,6 +93,12 @@ def learn(folder: pathlib.Path, redis: rig.Redis) -> subprocess.CompletedProcess
     return done if samples(redis) > kept else None
 
 
+def two_nodes(folder: pathlib.Path, url: str) -> subprocess.CompletedProcess | None:
+    """Each node is a group: told by a model of the other."""
+    done = train(folder, "--redis", url, "--seconds", "2", "--node", "metered,second", "--threads", "2")
+    return done if "W on metered (" in done.stdout and "W on second (" in done.stdout else None
+
+
 def test_history_and_feed() -> None:
     """A node with a meter is learnt from, one without is not; what comes later counts, too."""
     with rig.folder() as name, contextlib.ExitStack() as stack:
@@ -122,6 +128,9 @@ def test_history_and_feed() -> None:
         if saved:
             base = json.loads((folder / "m.json").read_text())["power_model"]["package"]["base_w"]
             print(f"  {base:.1f} W at no load, 20 in truth")
+        stack.enter_context(agent(folder, redis, "second", "--meter", "powercap", "--sysfs", str(folder / "sys")))
+        done = wait_for("two nodes with rows", lambda: two_nodes(folder, url), seconds=300)
+        check("one recording only" not in done.stdout and "part " not in done.stdout, f"{done}")
         redis.command("CONFIG", "SET", "requirepass", "secret")
         (folder / "password").write_text("secret\n")
         refused(folder, 1, "Redis", "--redis", url)

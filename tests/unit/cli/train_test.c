@@ -64,7 +64,8 @@ static int train(const char *const *arguments)
     int argc = 1;
 
     for (size_t i = 0; arguments[i] != NULL; i++) {
-        if (strstr(arguments[i], ".csv") != NULL || strstr(arguments[i], ".json") != NULL) {
+        if (arguments[i][0] != '-' &&
+            (strstr(arguments[i], ".csv") != NULL || strstr(arguments[i], ".json") != NULL)) {
             path_of(arguments[i], paths[i]);
             argv[argc++] = paths[i];
         } else {
@@ -139,6 +140,63 @@ static void test_rows_far_off(void **state)
     read_saved(&model);
     /* counted by their square, they raise it by 7 W */
     assert_true(fabs(kw_model_watts(&model.parts[KW_MODEL_PACKAGE], nothing) - 30) < 4);
+}
+
+/** What CPU time says of one program is wrong of the next: it is left out, unless it is asked for.
+ */
+static void test_a_feature_that_misleads(void **state)
+{
+    static const struct {
+        const char *file;
+        double part;
+    } programs[] = {{"a.csv", 1}, {"b.csv", 0.25}, {"c.csv", 0.5}};
+    static struct kw_power_model model;
+    const struct kw_model *package = &model.parts[KW_MODEL_PACKAGE];
+
+    (void)state;
+    for (size_t k = 0; k < KW_ARRAY_SIZE(programs); k++) {
+        kw_cleanup(kw_buf_free) struct kw_buf csv = {0};
+        (void)kw_buf_adds(&csv, "cpu_time,cycles,package_w\n");
+        for (unsigned i = 0; i <= 40; i++)
+            (void)kw_buf_addf(&csv, "%.6f,%u,%u\n", programs[k].part * i * 0.4, i * 100000000,
+                              30 + 2 * i);
+        kwt_tree_write(&tree, programs[k].file, csv.data);
+    }
+    assert_int_equal(train((const char *[]){"--threads", "16", "--out", "m.json", "a.csv", "b.csv",
+                                            "c.csv", NULL}),
+                     0);
+    read_saved(&model);
+    assert_int_equal(package->n, 1);
+    assert_string_equal(package->features[0].name, "cycles");
+    assert_non_null(strstr(out, "goes by cycles\n"));
+    assert_int_equal(train((const char *[]){"--features", "cpu_time,cycles", "--out", "m.json",
+                                            "a.csv", "b.csv", "c.csv", NULL}),
+                     0);
+    read_saved(&model);
+    assert_int_equal(package->n, 2);
+}
+
+/** Programs differ in cache misses by tens of times: memory goes on beyond the most, and ends. */
+static void test_memory_beyond_the_most(void **state)
+{
+    kw_cleanup(kw_buf_free) struct kw_buf csv = {0};
+    static struct kw_power_model model;
+    const struct kw_model *dram = &model.parts[KW_MODEL_DRAM];
+
+    (void)state;
+    (void)kw_buf_adds(&csv, "cache_misses,dram_w\n");
+    for (unsigned i = 0; i <= 40; i++)
+        (void)kw_buf_addf(&csv, "%u,%.6f\n", i * 1000000, 5 + 0.5 * i);
+    kwt_tree_write(&tree, "a.csv", csv.data);
+    kwt_tree_write(&tree, "b.csv", csv.data);
+    assert_int_equal(train((const char *[]){"--out", "m.json", "a.csv", "b.csv", NULL}), 0);
+    read_saved(&model);
+    double most_w = kw_model_watts(dram, (const double[]){4e7});
+    assert_true(fabs(most_w - 25) < 2);
+    assert_true(kw_model_watts(dram, (const double[]){8e7}) > most_w + 5);
+    double end_w = kw_model_watts(dram, (const double[]){4e9});
+    assert_true(end_w > most_w + 20 && end_w < 200);
+    assert_true(fabs(kw_model_watts(dram, (const double[]){1e15}) - end_w) < 1e-9);
 }
 
 /** What a program draws has nothing to do with the features: no model is better than its mean. */
@@ -221,6 +279,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_law_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rows_far_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_feature_that_misleads, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_beyond_the_most, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_to_learn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_class_knew_better, setup, teardown),
         cmocka_unit_test_setup_teardown(test_arguments, setup, teardown),
