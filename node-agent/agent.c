@@ -304,15 +304,13 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
     const struct agent_options *options = agent->options;
     bool part = options->outside == AGENT_OUTSIDE_ABSENT;
     bool estimated = agent_metering_ops(agent->metering)->estimated;
-    bool counted =
-        agent_accounting_counts(agent->accounting, agent->accounting_self, AGENT_FEATURE_COUNTERS);
     const struct agent_model_power power = agent_model_power_of(
         estimated ? agent->model : NULL, &agent->topology, options->idle_w, options->full_w);
     if (options->metrics_processes > 0 && !agent_procfs_is_foreign(agent->roots.procfs) &&
         agent_process_watch_new(agent->roots.procfs, part, options->metrics_processes,
                                 &agent->processes) < 0)
         return kw_err_set(err, -ENOMEM, "out of memory");
-    agent->method = agent_attribution_choose(options->attribution, !estimated, counted);
+    agent->method = agent_attribution_choose(options->attribution, !estimated);
     struct agent_sampler_conf conf = {
         .topology = &agent->topology,
         .accounting = agent->accounting,

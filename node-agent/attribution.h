@@ -88,15 +88,11 @@ extern const struct agent_attribution_ops agent_attribution_polynomial;
 extern const struct agent_attribution_ops *const agent_attributions[];
 
 /**
- * The method of a choice: the filter, where energy is measured and instructions are counted; else
- * by CPU time. From what a model makes out of CPU time nothing more can be learnt; and without
- * counters, real programs whose phases change their power and not their CPU time mislead the filter
- * (docs/accuracy.md, twins).
+ * The method of a choice: the filter, where energy is measured; else by CPU time, since from what a
+ * model makes out of CPU time nothing more can be learnt.
  * @param choice 0: as said; else index + 1 of agent_attributions. @param measured there is a meter.
- * @param counted there is a PMU.
  */
-const struct agent_attribution_ops *agent_attribution_choose(unsigned choice, bool measured,
-                                                             bool counted);
+const struct agent_attribution_ops *agent_attribution_choose(unsigned choice, bool measured);
 
 /** Idle energy that passed and was not measured yet: a domain's. Starts as zeros. */
 struct agent_owed {

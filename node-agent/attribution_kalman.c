@@ -59,7 +59,7 @@
 struct kalman {
     size_t max_workloads;
     struct agent_kalman_domain domains[DOMAINS_MAX];
-    struct agent_part *parts[AGENT_VIEWS]; /* max_workloads each */
+    struct agent_part *parts[AGENT_VIEWS], *alike[AGENT_VIEWS]; /* max_workloads each */
     uint64_t *weights, *given, *scratch;
     double slope[AGENT_STATE_FIRST + AGENT_PARTIES_MAX];
     double times[AGENT_STATE_FIRST + AGENT_PARTIES_MAX];
@@ -74,8 +74,10 @@ static void kalman_close(void **self)
         return;
     for (size_t i = 0; i < DOMAINS_MAX; i++)
         agent_kalman_domain_free(&kalman->domains[i]);
-    for (unsigned v = 0; v < AGENT_VIEWS; v++)
+    for (unsigned v = 0; v < AGENT_VIEWS; v++) {
         free(kalman->parts[v]);
+        free(kalman->alike[v]);
+    }
     free(kalman->weights);
     free(kalman->given);
     free(kalman->scratch);
@@ -93,7 +95,8 @@ static int kalman_open(size_t max_workloads, void **ret)
     kalman->max_workloads = max_workloads;
     for (unsigned v = 0; v < AGENT_VIEWS; v++) {
         kalman->parts[v] = calloc(max_workloads, sizeof(*kalman->parts[v]));
-        enough = enough && kalman->parts[v] != NULL;
+        kalman->alike[v] = calloc(max_workloads, sizeof(*kalman->alike[v]));
+        enough = enough && kalman->parts[v] != NULL && kalman->alike[v] != NULL;
     }
     kalman->weights = calloc(max_workloads, sizeof(uint64_t));
     kalman->given = calloc(max_workloads, sizeof(uint64_t));
@@ -123,7 +126,8 @@ static double square(double x)
 struct sight {
     struct agent_window windows[AGENT_VIEWS];
     struct agent_model models[AGENT_VIEWS];
-    unsigned n_views; /* that the machine has features for */
+    struct agent_model alike[AGENT_VIEWS]; /* as if all workloads had one intensity */
+    unsigned n_views;                      /* that the machine has features for */
 };
 
 static void look(struct kalman *kalman, struct agent_kalman_domain *domain,
@@ -158,6 +162,10 @@ static void look(struct kalman *kalman, struct agent_kalman_domain *domain,
                                               .kin = kalman->kin,
                                               .slope = kalman->slope,
                                               .times = kalman->times};
+        ret->alike[v] = ret->models[v];
+        ret->alike[v].view = &domain->alike[v];
+        ret->alike[v].parts = kalman->alike[v];
+        ret->alike[v].alike = true;
     }
 }
 
@@ -206,15 +214,23 @@ static void weigh_views(struct agent_kalman_domain *domain, struct sight *sight,
     domain->views[AGENT_VIEW_TIME].belief = 1 - belief;
 }
 
+static void take_features(struct agent_model *model)
+{
+    for (size_t i = 0; i < model->n; i++) {
+        agent_model_take(model, i);
+        model->parts[i].state = AGENT_STATE_REST;
+    }
+    if (model->view->unit <= 0)
+        agent_model_find_unit(model);
+}
+
 /** Features and states of all workloads of the window, and what is expected of them. */
 static void take_in(struct agent_kalman_domain *domain, struct sight *sight,
                     const struct agent_window *window, size_t n)
 {
     for (unsigned v = 0; v < sight->n_views; v++) {
-        for (size_t i = 0; i < n; i++)
-            agent_model_take(&sight->models[v], i);
-        if (domain->views[v].unit <= 0)
-            agent_model_find_unit(&sight->models[v]);
+        take_features(&sight->models[v]);
+        take_features(&sight->alike[v]);
     }
     for (size_t i = 0; i < n; i++)
         agent_kalman_domain_meet(domain, &window->features[i],
@@ -224,11 +240,15 @@ static void take_in(struct agent_kalman_domain *domain, struct sight *sight,
         const struct agent_party *party =
             agent_parties_find(domain->parties, window->features[i].workload);
         for (unsigned v = 0; v < sight->n_views; v++)
-            sight->models[v].parts[i].state = party != NULL ? party->state : AGENT_STATE_REST;
+            if (party != NULL)
+                sight->models[v].parts[i].state = party->state;
     }
     weigh_views(domain, sight, window, n);
-    for (unsigned v = 0; v < sight->n_views; v++)
+    for (unsigned v = 0; v < sight->n_views; v++) {
+        domain->views[v].told = agent_evidence_told(&domain->evidence[v]);
         agent_model_expect(&sight->models[v]);
+        agent_model_expect(&sight->alike[v]);
+    }
 }
 
 /** Which states are of workloads of one owner. */
@@ -242,14 +262,16 @@ static void see_kin(struct kalman *kalman, const struct agent_kalman_domain *dom
     }
 }
 
-static bool learn(struct sight *sight)
+static bool learn(struct agent_kalman_domain *domain, struct sight *sight)
 {
     for (unsigned v = 0; v < sight->n_views; v++) {
-        struct agent_model *model = &sight->models[v];
+        struct agent_model *model = &sight->models[v], *alike = &sight->alike[v];
         /* time on CPUs is what it is; only counters can be another's */
         double belief = v == AGENT_VIEW_COUNTERS ? model->view->belief : 1;
-        if (!agent_model_learn(model, belief))
+        if (!agent_model_learn(model, belief) || !agent_model_learn(alike, belief))
             return false;
+        agent_evidence_take(&domain->evidence[v], model->error / model->measured,
+                            alike->error / model->measured, model->seconds);
         agent_model_expect(model);
     }
     return true;
@@ -358,7 +380,7 @@ static void kalman_split(void *self, const struct agent_window *window, struct a
         look(kalman, domain, window, n, &sight);
         take_in(domain, &sight, window, n);
         see_kin(kalman, domain);
-        if (can_learn(window, n) && !learn(&sight)) {
+        if (can_learn(window, n) && !learn(domain, &sight)) {
             agent_kalman_domain_reset(domain, window);
             take_in(domain, &sight, window, n);
         }

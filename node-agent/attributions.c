@@ -11,10 +11,9 @@ const struct agent_attribution_ops *const agent_attributions[] = {
     NULL,
 };
 
-const struct agent_attribution_ops *agent_attribution_choose(unsigned choice, bool measured,
-                                                             bool counted)
+const struct agent_attribution_ops *agent_attribution_choose(unsigned choice, bool measured)
 {
     if (choice > 0)
         return agent_attributions[choice - 1];
-    return measured && counted ? &agent_attribution_kalman : &agent_attribution_ratio_cpu;
+    return measured ? &agent_attribution_kalman : &agent_attribution_ratio_cpu;
 }

@@ -19,10 +19,9 @@
 #define IDLING 0.2
 #define BLIND  0.6 /* of idle power that no table gives */
 
-/* What workloads of one owner that are there at the same time differ by, of an intensity, in each
- * view. Without counters little tells them apart but noise, and with more (tried: 0.1, 0.2)
- * recorded twins come out further apart than by CPU time. */
-static const double apart[AGENT_VIEWS] = {[AGENT_VIEW_TIME] = 0.05, [AGENT_VIEW_COUNTERS] = 0.2};
+/* What workloads of one owner that are there at the same time differ by, of an intensity: a leader
+ * and its followers do unlike work (tried: with 0.05 they are found to differ too slowly). */
+#define APART    0.2
 #define LIKE_MAX 8 /* of them that another one is taken to be like */
 
 #define KIN_LEAST 0.5 /* of an intensity, for what its successor may differ by */
@@ -93,7 +92,8 @@ static void add_common(struct agent_kalman_view *view, unsigned number,
                                        .strain = 1,
                                        .usual = 1,
                                        .blocks = BLOCKS_PRIOR,
-                                       .belief = 1};
+                                       .belief = 1,
+                                       .like = 1};
 }
 
 /** Makes room for a view at the first window that has its features: until then it costs nothing.
@@ -103,12 +103,17 @@ static int open_view(struct agent_kalman_domain *domain, unsigned number,
 {
     kw_cleanup(agent_filter_free) struct agent_filter *filter = NULL;
     struct agent_kalman_view *view = &domain->views[number];
+    kw_cleanup(agent_filter_free) struct agent_filter *alike = NULL;
     size_t n =
         number == AGENT_VIEW_TIME ? 0 : agent_filter_count(domain->views[AGENT_VIEW_TIME].filter);
     int rc = agent_filter_new(AGENT_STATE_FIRST + AGENT_PARTIES_MAX, &filter);
 
+    if (rc == 0)
+        rc = agent_filter_new(AGENT_STATE_FIRST, &alike);
     if (rc < 0)
         return rc;
+    domain->alike[number].filter = KW_TAKE_PTR(alike);
+    add_common(&domain->alike[number], number, window);
     view->filter = KW_TAKE_PTR(filter);
     add_common(view, number, window);
     while (agent_filter_count(view->filter) < n)
@@ -170,8 +175,10 @@ static void drop(struct agent_kalman_domain *domain, const struct agent_party *p
 
 void agent_kalman_domain_free(struct agent_kalman_domain *domain)
 {
-    for (unsigned v = 0; v < AGENT_VIEWS; v++)
+    for (unsigned v = 0; v < AGENT_VIEWS; v++) {
         agent_filter_free(&domain->views[v].filter);
+        agent_filter_free(&domain->alike[v].filter);
+    }
     agent_parties_free(&domain->parties);
 }
 
@@ -182,6 +189,9 @@ void agent_kalman_domain_reset(struct agent_kalman_domain *domain,
     for (unsigned v = 0; v < AGENT_VIEWS && is_open(domain, v); v++) {
         agent_filter_reset(domain->views[v].filter);
         add_common(&domain->views[v], v, window);
+        agent_filter_reset(domain->alike[v].filter);
+        add_common(&domain->alike[v], v, window);
+        domain->evidence[v] = (struct agent_evidence){0};
     }
 }
 
@@ -207,10 +217,10 @@ static double machine_level(const struct agent_filter *filter)
 
 /** A state like those of others of its owner: the same prior for all of them, one part in common
  * and one of each's own, whoever came first. */
-static void begin_like(struct agent_filter *filter, const uint32_t *others, size_t n, double part)
+static void begin_like(struct agent_filter *filter, const uint32_t *others, size_t n)
 {
     double scale = machine_level(filter);
-    double own = square(part * scale);
+    double own = square(APART * scale);
     double common = square(AGENT_INTENSITY_SIGMA * scale) - own;
     double weight = common / (common + own / (double)n);
 
@@ -235,7 +245,7 @@ static void begin_state(struct agent_kalman_domain *domain, uint64_t kin, const 
         struct agent_filter *filter = domain->views[v].filter;
         double sigma = known ? KIN * fmax(mean[v], KIN_LEAST) : AGENT_INTENSITY_SIGMA;
         if (n > 0)
-            begin_like(filter, others, n, apart[v]);
+            begin_like(filter, others, n);
         else
             (void)agent_filter_add(filter, known ? mean[v] : 1,
                                    square(sigma * machine_level(filter)));
@@ -253,7 +263,7 @@ void agent_kalman_domain_tie(struct agent_kalman_domain *domain)
             for (unsigned v = 0; v < AGENT_VIEWS && is_open(domain, v); v++) {
                 struct agent_filter *filter = domain->views[v].filter;
                 double both = agent_filter_variance(filter, i) * agent_filter_variance(filter, j);
-                agent_filter_tie(filter, i, j, (1 - square(apart[v])) * sqrt(both));
+                agent_filter_tie(filter, i, j, (1 - square(APART)) * sqrt(both));
             }
         }
     }

@@ -2,13 +2,15 @@
 #pragma once
 
 #include "node-agent/attribution.h"
+#include "node-agent/kalman_evidence.h"
 #include "node-agent/kalman_features.h"
 #include "node-agent/kalman_filter.h"
 #include "node-agent/kalman_parties.h"
 
 /*
  * What is known of one domain: for each view of its features a filter with the states of the
- * machine and one intensity for each workload. Of node-agent/attribution_kalman.c.
+ * machine and one intensity for each workload, and one with the same for all. Of
+ * node-agent/attribution_kalman.c.
  */
 
 /* Order of the states; those of workloads follow. */
@@ -41,10 +43,14 @@ struct agent_kalman_view {
     double strain; /**< square of a block's error, of what was expected: mean of late */
     double usual;  /**< the same of long; below 1, the filter is surer than it says */
     double blocks; /**< that `usual` is the mean of */
+    double told;   /**< how much of what sets workloads apart is believed, of 1 */
+    double like;   /**< mean intensity of those of the last window, by their size */
 };
 
 struct agent_kalman_domain {
     struct agent_kalman_view views[AGENT_VIEWS];
+    struct agent_kalman_view alike[AGENT_VIEWS]; /**< all workloads go by AGENT_STATE_REST */
+    struct agent_evidence evidence[AGENT_VIEWS]; /**< of the former against the latter */
     struct agent_parties *parties;
     struct agent_owed owed;
     bool siblings; /**< threads were seen to share cores */

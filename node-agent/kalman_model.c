@@ -6,11 +6,18 @@
 
 #define SCALED AGENT_COEFFICIENTS
 
-/* Variance gained in a second. */
-#define SELF_DRIFT 1e-3
-#define IDLE_DRIFT 1e-5
-#define COEF_DRIFT 1e-6
-#define DRIFT_MOST 60.0 /* times SELF_DRIFT, where errors say that workloads changed */
+/* Variance gained in a second. The level is that of all coefficients together: programs change what
+ * they do, and more of that shows in the sum than can be said of one of them. Without it (tried: 0)
+ * the filter looks for such a change among small differences of CPU time. */
+#define SELF_DRIFT 3e-3
+#define COUNTED_DRIFT                                                           \
+    1e-3 /* of a workload whose instructions are counted: those tell some of it \
+          */
+#define IDLE_DRIFT  1e-5
+#define COEF_DRIFT  1e-6
+#define LEVEL_DRIFT 1e-3
+#define COEF_MOST   1.0  /* variance of a coefficient */
+#define DRIFT_MOST  60.0 /* times SELF_DRIFT, where errors say that workloads changed */
 
 #define NOISE_W    0.2
 #define NOISE_MAX  0.2  /* of a window's energy */
@@ -35,7 +42,7 @@
 #define USUAL_MIN 0.02
 #define KNOWN     1.3
 
-#define EXPECTED_MIN  0.05 /* of what prior coefficients say */
+#define EXPECTED_MIN  0.25 /* of what prior coefficients say: no program is as frugal */
 #define INTENSITY_MIN (-1.0)
 #define INTENSITY_MAX 100.0
 #define COEF_MAX      50.0
@@ -114,6 +121,19 @@ void agent_model_find_unit(struct agent_model *model)
         agent_model_take(model, i);
 }
 
+/** Mean intensity of the workloads that ran. */
+static double like_of(const struct agent_model *model)
+{
+    double sum = 0, scaled = 0;
+
+    for (size_t i = 0; i < model->n; i++) {
+        const struct agent_part *part = &model->parts[i];
+        sum += part->scaled * agent_filter_mean(model->view->filter, part->state);
+        scaled += part->scaled;
+    }
+    return scaled > 0 ? sum / scaled : model->view->like;
+}
+
 void agent_model_expect(struct agent_model *model)
 {
     const struct agent_filter *filter = model->view->filter;
@@ -122,14 +142,18 @@ void agent_model_expect(struct agent_model *model)
 
     for (size_t j = 0; j < SCALED; j++)
         coef[j] = agent_filter_mean(filter, AGENT_STATE_CORE + j);
+    double untold = model->alike ? 0 : 1 - model->view->told;
+
+    model->view->like = like_of(model);
     model->raw = model->expected = 0;
     for (size_t i = 0; i < model->n; i++) {
         struct agent_part *part = &model->parts[i];
-        part->raw = agent_filter_mean(filter, part->state) * part->scaled + bend * part->bent +
-                    wake_w * part->wake;
+        double intensity = agent_filter_mean(filter, part->state);
+        part->raw = intensity * part->scaled + bend * part->bent + wake_w * part->wake;
         for (size_t j = 0; j < SCALED; j++)
             part->raw += coef[j] * part->f[j];
-        part->expected = fmax(part->raw, EXPECTED_MIN * part->scaled);
+        double believed = part->raw - untold * (intensity - model->view->like) * part->scaled;
+        part->expected = fmax(believed, EXPECTED_MIN * part->scaled);
         model->raw += part->raw;
         model->expected += part->expected;
     }
@@ -202,23 +226,36 @@ static void drift_together(struct agent_filter *filter, const uint64_t *kin, con
     }
 }
 
+/** Each coefficient by itself, and all of them together. */
+static void drift_machine(struct agent_filter *filter, double boost, double seconds)
+{
+    for (size_t j = AGENT_STATE_CORE; j < AGENT_STATE_CORE + SCALED; j++) {
+        agent_filter_drift(filter, j, COEF_DRIFT * seconds, COEF_MOST);
+        double grown = agent_filter_drift(filter, j, LEVEL_DRIFT * boost * seconds, COEF_MOST);
+        for (size_t i = AGENT_STATE_CORE; i < j; i++)
+            agent_filter_tie(filter, i, j, grown);
+    }
+}
+
 static void drift(struct agent_model *model)
 {
     struct agent_filter *filter = model->view->filter;
     double idle_w = agent_filter_mean(filter, AGENT_STATE_IDLE), seconds = model->seconds;
     double boost = fmin(fmax(square(model->view->strain), 1), DRIFT_MOST);
+    bool counters = (model->window->has & AGENT_HAS_COUNTERS) != 0;
+    double self = (counters ? COUNTED_DRIFT : SELF_DRIFT) * boost * seconds;
 
     agent_filter_drift(filter, AGENT_STATE_IDLE, IDLE_DRIFT * square(idle_w) * seconds,
                        square(idle_w) + 0.01);
-    for (size_t j = AGENT_STATE_CORE; j < AGENT_STATE_CORE + SCALED; j++)
-        agent_filter_drift(filter, j, COEF_DRIFT * seconds, 1);
+    drift_machine(filter, boost, seconds);
+    if (model->alike)
+        return;
     memset(model->times, 0, agent_filter_count(filter) * sizeof(double));
     for (size_t i = 0; i < model->n; i++) {
         const struct agent_part *part = &model->parts[i];
         if (part->scaled > 0)
-            model->times[part->state] =
-                sqrt(agent_filter_drift(filter, part->state, SELF_DRIFT * boost * seconds,
-                                        2 * square(AGENT_INTENSITY_SIGMA)));
+            model->times[part->state] = sqrt(
+                agent_filter_drift(filter, part->state, self, 2 * square(AGENT_INTENSITY_SIGMA)));
     }
     drift_together(filter, model->kin, model->times);
 }
@@ -226,7 +263,7 @@ static void drift(struct agent_model *model)
 bool agent_model_learn(struct agent_model *model, double belief)
 {
     struct agent_filter *filter = model->view->filter;
-    double innovation = innovation_of(model);
+    double innovation = model->error = innovation_of(model);
 
     drift(model);
     set_slopes(model);

@@ -26,10 +26,12 @@ struct agent_model {
     const struct agent_window *window; /**< with the features that the view sees */
     struct agent_part *parts;          /**< n */
     size_t n;
+    bool alike;                        /**< one intensity for all workloads */
     double seconds, measured;          /**< s, J */
     double awake_s, threads_s, busy_s; /**< of the package; of its threads; of logical CPUs that
                                           cannot take a thread without sharing a core */
     double raw, expected;              /**< sums of the parts' */
+    double error;                      /**< what was measured beyond what was expected, J */
     const uint64_t *kin;               /**< of each state's workload; 0: none */
     double *slope, *times;             /**< one for each state of the filter */
 };
@@ -37,7 +39,8 @@ struct agent_model {
 /** Features of one workload. */
 void agent_model_take(struct agent_model *model, size_t i);
 
-/** What is expected of each workload, at the present means. */
+/** What is expected of each workload, at the present means: of what sets them apart, as much as
+ * the view's `told` says. */
 void agent_model_expect(struct agent_model *model);
 
 /** Takes the scale of the machine from the first window that says something of it: whether its

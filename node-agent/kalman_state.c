@@ -146,21 +146,20 @@ static void forget_ended(struct agent_kalman_domain *domain, const struct agent_
 }
 
 /** A view; one whose features the machine does not have was never opened. */
-static void archive_view(struct agent_kalman_view *view, struct agent_archive *archive)
+static void archive_view(struct agent_kalman_view *view, size_t max, struct agent_archive *archive)
 {
     uint64_t is_open = view->filter != NULL;
 
     agent_archive_u64(archive, &is_open, 1, "it is no state");
     if (is_open == 0 || archive->why != NULL)
         return;
-    if (archive->loading &&
-        agent_filter_new(AGENT_STATE_FIRST + AGENT_PARTIES_MAX, &view->filter) < 0) {
+    if (archive->loading && agent_filter_new(max, &view->filter) < 0) {
         agent_archive_fail(archive, "out of memory");
         return;
     }
-    double *const values[] = {&view->unit,   &view->noise,          &view->noise_min,
-                              &view->belief, &view->block_expected, &view->block_s,
-                              &view->strain, &view->usual,          &view->blocks};
+    double *const values[] = {
+        &view->unit,    &view->noise,  &view->noise_min, &view->belief, &view->block_expected,
+        &view->block_s, &view->strain, &view->usual,     &view->blocks, &view->told};
 
     archive_filter(view->filter, archive);
     for (size_t i = 0; i < KW_ARRAY_SIZE(values); i++)
@@ -168,8 +167,31 @@ static void archive_view(struct agent_kalman_view *view, struct agent_archive *a
                            "a number of a view is out of its range");
     agent_archive_real(archive, &view->block_error, -VALUE_MAX, VALUE_MAX,
                        "a number of a view is out of its range");
-    if (view->belief > 1 || !(view->noise > 0))
+    agent_archive_real(archive, &view->like, -VALUE_MAX, VALUE_MAX,
+                       "a number of a view is out of its range");
+    if (view->belief > 1 || view->told > 1 || !(view->noise > 0))
         agent_archive_fail(archive, "a number of a view is out of its range");
+}
+
+/** What workloads are believed to differ by, and why. */
+static void archive_evidence(struct agent_kalman_domain *domain, unsigned v,
+                             struct agent_archive *archive)
+{
+    struct agent_evidence *evidence = &domain->evidence[v];
+    double *const sums[] = {&evidence->apart, &evidence->alike, &evidence->windows};
+    double *const errors[] = {&evidence->last, &evidence->lasting};
+    const struct agent_kalman_view *alike = &domain->alike[v];
+
+    archive_view(&domain->alike[v], AGENT_STATE_FIRST, archive);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(sums); i++)
+        agent_archive_real(archive, sums[i], 0, VALUE_MAX, "evidence is out of its range");
+    for (size_t i = 0; i < KW_ARRAY_SIZE(errors); i++)
+        agent_archive_real(archive, errors[i], -VALUE_MAX, VALUE_MAX,
+                           "evidence is out of its range");
+    if (archive->why == NULL &&
+        ((alike->filter != NULL) != (domain->views[v].filter != NULL) ||
+         (alike->filter != NULL && agent_filter_count(alike->filter) != AGENT_STATE_FIRST)))
+        agent_archive_fail(archive, "its views have other workloads");
 }
 
 static void archive_domain(struct agent_kalman_domain *domain, struct agent_archive *archive)
@@ -185,7 +207,8 @@ static void archive_domain(struct agent_kalman_domain *domain, struct agent_arch
     }
     for (unsigned v = 0; v < AGENT_VIEWS; v++) {
         const struct agent_kalman_view *view = &domain->views[v];
-        archive_view(&domain->views[v], archive);
+        archive_view(&domain->views[v], AGENT_STATE_FIRST + AGENT_PARTIES_MAX, archive);
+        archive_evidence(domain, v, archive);
         if (archive->why == NULL && view->filter != NULL &&
             agent_filter_count(view->filter) != count(domain))
             agent_archive_fail(archive, "its views have other workloads");
@@ -233,7 +256,8 @@ bool agent_kalman_domain_tell(struct agent_kalman_domain *domain, uint64_t workl
         const struct agent_kalman_view *view = &domain->views[v];
         if (view->filter == NULL)
             continue;
-        double own = agent_filter_mean(view->filter, party->state), weight = view->belief;
+        double learnt = agent_filter_mean(view->filter, party->state), weight = view->belief;
+        double own = view->like + view->told * (learnt - view->like);
         mean += weight * own;
         square += weight * (agent_filter_variance(view->filter, party->state) + own * own);
         belief += weight;

@@ -6,7 +6,7 @@
 
 /** Whoever changes what a domain's filter knows, its states, or what they mean, counts this up:
  * what an older agent has learnt is then not used. */
-#define AGENT_KALMAN_STATE_VERSION 2
+#define AGENT_KALMAN_STATE_VERSION 3
 
 /**
  * Saves or loads all that is known of all domains. Loading is into domains that were not used yet;

@@ -65,8 +65,8 @@ static const struct kw_conf_option rows[] = {
      "Sampling"},
     {"attribution", "KWATT_ATTRIBUTION", "attribution", KW_CONF_CHOICE, AT(attribution), "auto", 0,
      0, agent_attribution_choices, "METHOD",
-     "how energy above idle is split among workloads; auto: kalman where it is measured and\n"
-     "instructions are counted, else by CPU time",
+     "how energy above idle is split among workloads; auto: kalman where it is\n"
+     "measured, else by CPU time",
      "Sampling"},
     {"idle-policy", "KWATT_IDLE_POLICY", "idlePolicy", KW_CONF_CHOICE, AT(idle_policy), "none", 0,
      0, agent_idle_policy_names, "POLICY",

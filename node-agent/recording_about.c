@@ -22,9 +22,8 @@ void agent_recording_about(const struct agent_options *options, const struct kw_
     (void)snprintf(ret->cpu_model, sizeof(ret->cpu_model), "%s", info->cpu_model);
     (void)snprintf(ret->meter, sizeof(ret->meter), "%s", meter->name);
     (void)snprintf(ret->accounting, sizeof(ret->accounting), "%s", accounting->name);
-    (void)snprintf(
-        ret->method, sizeof(ret->method), "%s",
-        agent_attribution_choose(options->attribution, !meter->estimated, counted)->name);
+    (void)snprintf(ret->method, sizeof(ret->method), "%s",
+                   agent_attribution_choose(options->attribution, !meter->estimated)->name);
     if (smt)
         ret->has |= AGENT_HAS_SMT;
     if (counted)

@@ -242,20 +242,25 @@ static void tell_machines(void)
     }
 }
 
-/** Pods that are replicas of few owners, each 5 % off in speed and in energy. */
+/** Pods that are replicas of few owners, each a little off in speed and in energy; or far off, as a
+ * leader and its followers. */
 static void tell_replicas(void)
 {
+    static const struct {
+        const char *which;
+        double churn_per_s, unlike;
+    } kinds[] = {{"", 0, 0.05}, {", churn", 0.2, 0.05}, {", 40 % unlike", 0, 0.4}};
     struct scenario scenario = {.conf = sim_node_defaults(301, 20, 14), .idle_factor = 1};
     char name[96];
 
     scenario.conf.owners = 5;
-    scenario.conf.unlike = 0.05;
-    for (unsigned churn = 0; churn < 2; churn++) {
-        scenario.conf.churn_per_s = churn * 0.2;
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        scenario.conf.churn_per_s = kinds[k].churn_per_s;
+        scenario.conf.unlike = kinds[k].unlike;
         double ratio = run_seeds(&scenario, &run_methods[RATIO], 100 * KW_NS_PER_MS).misattributed;
         for (size_t m = KWATT; m <= KWATT_TIME; m++) {
-            (void)snprintf(name, sizeof(name), "20 replicas of 5 owners%s: %s",
-                           churn > 0 ? ", churn" : "", run_methods[m].name);
+            (void)snprintf(name, sizeof(name), "20 replicas of 5 owners%s: %s", kinds[k].which,
+                           run_methods[m].name);
             print(&(struct figure){
                 .name = name,
                 .value = PERCENT(
@@ -264,6 +269,37 @@ static void tell_replicas(void)
                 .reference = run_methods[RATIO].name,
                 .reference_value = PERCENT(ratio),
                 .bound = NAN});
+        }
+    }
+}
+
+/** Programs whose instructions cost more at some times than at others, 40 % more or less, which no
+ * feature shows; the last ones always run, on all threads. */
+static void tell_swings(void)
+{
+    static const double lengths_s[] = {2, 20, 20};
+    char name[96];
+
+    for (size_t k = 0; k < sizeof(lengths_s) / sizeof(lengths_s[0]); k++) {
+        bool steady = k == 2;
+        struct scenario scenario = {
+            .conf = sim_node_defaults(401 + k, steady ? 8 : 20, steady ? 32 : 14),
+            .idle_factor = 1};
+        scenario.conf.swing_s = lengths_s[k];
+        scenario.conf.load = steady ? SIM_LOAD_STEADY : SIM_LOAD_BURSTS;
+        double ratio = run_seeds(&scenario, &run_methods[RATIO], 100 * KW_NS_PER_MS).misattributed;
+        for (size_t m = KWATT; m <= KWATT_TIME; m++) {
+            (void)snprintf(name, sizeof(name), "phases of %g s%s: %s", lengths_s[k],
+                           steady ? ", 8 pods on all threads" : "", run_methods[m].name);
+            print(&(struct figure){
+                .name = name,
+                .value = PERCENT(
+                    run_seeds(&scenario, &run_methods[m], 100 * KW_NS_PER_MS).misattributed),
+                .unit = "% misattributed",
+                .reference = run_methods[RATIO].name,
+                .reference_value = PERCENT(ratio),
+                .bound = 1,
+                .on_ratio = true});
         }
     }
 }
@@ -437,6 +473,7 @@ int main(void)
     tell_held_out();
     tell_machines();
     tell_replicas();
+    tell_swings();
     tell_unknown_idle();
     tell_dependence();
     tell_reaction();

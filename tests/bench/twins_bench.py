@@ -11,8 +11,7 @@ CPU time per process is in Scaphandre's passes alone: its value for a process, o
 (sums 0.99 to 1.006). How much time that was is known where threads never wait: as many CPUs as threads run, 40 at most. Such a
 pass becomes a recording (docs/recording.md) of one package, which kwatt-node-agent --replay splits; Scaphandre's own figures
 are of the same pass, SmartWatts' of its own pass of the same run. --attribution kalman, which knows the copies for
-replicas of one owner, is printed beside them, beside CPU time (what `auto` goes by without counters, as here), and as it
-does where nobody says that the copies belong together.
+replicas of one owner, is printed beside them, beside CPU time, and as it does where nobody says that the copies belong together.
 """
 import collections
 import csv
@@ -163,8 +162,11 @@ def report(what: str, own: list[Result], untold: list[Result], peers: dict[str, 
              (peer, max(r.off_sum for r in results)), bound=0, bound_on="value", better="lower")
         emit(f"{what}: copies together, of the power above idle, median", median(own, "above_idle"), "x",
              (peer, median(results, "above_idle")))
-    emit(f"{what}: copies apart, owners untold, median", median(untold, "apart"), "% of their mean")
-    emit(f"{what}: copies apart, owners untold, worst", max(r.apart for r in untold), "% of their mean")
+    by_time = peers["kwatt by CPU time"]
+    emit(f"{what}: copies apart, owners untold, median", median(untold, "apart"), "% of their mean",
+         ("kwatt by CPU time", median(by_time, "apart")))
+    emit(f"{what}: copies apart, owners untold, worst", max(r.apart for r in untold), "% of their mean",
+         ("kwatt by CPU time", max(r.apart for r in by_time)))
     emit(f"{what}: farthest copy from their mean, worst", max(r.doubt for r in own), "stated sigmas", bound=2, better="lower")
 
 

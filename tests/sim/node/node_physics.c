@@ -77,7 +77,8 @@ static double run_thread(struct sim_node *node, struct pod *pod, const struct pa
     double cycles = pace->ghz * 1e9 * STEP_S;
     double instructions = cycles * pod->mix.ipc * exp(pod->ipc_walk) * speed;
     double misses = instructions * pod->mix.miss;
-    double nj = pod->mix.nj * node->conf.machine.work * (pace->efficient ? SLOW_WORK : 1);
+    double nj =
+        pod->mix.nj * pod->swing * node->conf.machine.work * (pace->efficient ? SLOW_WORK : 1);
     double own_w = node->conf.machine.own_w * (pace->efficient ? SLOW_BASE : 1);
     double cpu_uj = 1e-3 * (instructions * nj * pace->v2 + instructions * pod->mix.llc * LLC_NJ +
                             misses * MC_NJ) +

@@ -11,6 +11,7 @@
 
 #define CORES_MAX 128
 #define PODS_MAX  1200
+#define SWING     0.4 /* standard deviation of the logarithm */
 #define QUIET_NS  (5 * KW_NS_PER_S)
 
 static const struct mix mixes[] = {
@@ -97,7 +98,7 @@ static void make_pod(struct sim_node *node, struct pod *pod, bool short_lived)
 {
     double mean = node->conf.threads / (double)node->conf.pods;
 
-    *pod = (struct pod){.number = ++node->next_number, .life_left_s = HUGE_VAL};
+    *pod = (struct pod){.number = ++node->next_number, .life_left_s = HUGE_VAL, .swing = 1};
     if (node->conf.owners > 0)
         pod->kin = 1 + pod->number % node->conf.owners;
     choose_mix(node, pod);
@@ -211,6 +212,8 @@ static void decide(struct sim_node *node)
             pod->on = !pod->on;
             pod->phase_left_s = exponential(node, pod->on ? pod->on_s : pod->off_s);
         }
+        if (node->conf.swing_s > 0 && uniform(node) < STEP_S / node->conf.swing_s)
+            pod->swing = exp(SWING * normal(node));
         pod->ipc_walk = pod->ipc_walk * (1 - 0.05 * STEP_S) + 0.05 * sqrt(STEP_S) * normal(node);
         for (unsigned t = 0; t < pod->threads; t++)
             pod->runs[t] = pod->on && !(quiet && i > 0) && uniform(node) < pod->duty;

@@ -64,6 +64,7 @@ struct sim_node_conf {
     bool quiet_start;     /**< the first 5 s pass without any load */
     double meter_noise;   /**< standard deviation of a window's energy, of the energy */
     double counter_noise; /**< the same of every counter */
+    double swing_s;       /**< mean time in which a pod's instructions cost the same; 0: always */
     double phase_s;       /**< all pods change to another instruction mix then; 0: never */
 };
 

@@ -24,6 +24,7 @@ struct pod {
     uint64_t number, kin;
     struct mix mix;  /* its own: every program is a little different */
     double ipc_walk; /* logarithm */
+    double swing;    /* energy of its instructions now, of the mix's */
     unsigned threads;
     double duty; /* of one thread while on */
     double on_s, off_s;

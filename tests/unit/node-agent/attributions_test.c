@@ -104,12 +104,10 @@ static void test_names(void **state)
 static void test_choice(void **state)
 {
     (void)state;
-    assert_ptr_equal(agent_attribution_choose(0, true, true), &agent_attribution_kalman);
-    assert_ptr_equal(agent_attribution_choose(0, true, false), &agent_attribution_ratio_cpu);
-    assert_ptr_equal(agent_attribution_choose(0, false, true), &agent_attribution_ratio_cpu);
+    assert_ptr_equal(agent_attribution_choose(0, true), &agent_attribution_kalman);
+    assert_ptr_equal(agent_attribution_choose(0, false), &agent_attribution_ratio_cpu);
     for (unsigned i = 0; agent_attributions[i] != NULL; i++)
-        assert_ptr_equal(agent_attribution_choose(i + 1, i % 2 == 0, i % 3 == 0),
-                         agent_attributions[i]);
+        assert_ptr_equal(agent_attribution_choose(i + 1, i % 2 == 0), agent_attributions[i]);
 }
 
 /** Half of the CPUs used: Kepler's rule calls half of the energy active. */
