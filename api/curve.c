@@ -32,6 +32,8 @@ const char *kw_curve_check(const struct kw_curve *curve)
         if (platform->present && platform->mw[i] < platform->mw[i - 1])
             return "platform_mw must not fall";
     }
+    if (curve->has_wake && curve->wake_uj > KW_CURVE_WAKE_UJ_MAX)
+        return "wake_uj must be at most 10^12";
     return NULL;
 }
 
@@ -85,6 +87,10 @@ json_t *kw_curve_to_json(const struct kw_curve *curve, int *rc)
         kw_put_element(rc, knots, knot);
     }
     kw_put(rc, object, "knots", knots);
+    if (curve->has_sleep)
+        kw_put_u64(rc, object, "sleep_mw", curve->sleep_mw);
+    if (curve->has_wake)
+        kw_put_u64(rc, object, "wake_uj", curve->wake_uj);
     return object;
 }
 
@@ -121,6 +127,10 @@ void kw_curve_from_json(struct kw_reader *reader, const json_t *object, struct k
         kw_get_u32(reader, element, "platform_confidence_permille", KW_OPTIONAL,
                    &platform->confidence_permille[ret->n]);
     }
+    ret->has_sleep = json_object_get(object, "sleep_mw") != NULL;
+    kw_get_u32(reader, object, "sleep_mw", KW_OPTIONAL, &ret->sleep_mw);
+    ret->has_wake = json_object_get(object, "wake_uj") != NULL;
+    kw_get_u64(reader, object, "wake_uj", KW_OPTIONAL, &ret->wake_uj);
     why = kw_curve_check(ret);
     if (why != NULL)
         kw_reader_fail(reader, -EBADMSG, why);

@@ -35,7 +35,14 @@ struct kw_curve {
     uint32_t n;        /**< 2..KW_CURVE_KNOTS */
     struct kw_curve_knot knots[KW_CURVE_KNOTS];
     struct kw_curve_platform platform;
+    bool has_sleep;    /**< what it draws asleep was seen */
+    uint32_t sleep_mw; /**< by the meter that the curve is of */
+    bool has_wake;     /**< what waking it takes was seen */
+    uint64_t wake_uj;  /**< energy of a boot above idle, at most KW_CURVE_WAKE_UJ_MAX */
 };
+
+/** No boot takes more: a megajoule is half an hour at half a kilowatt. */
+#define KW_CURVE_WAKE_UJ_MAX UINT64_C(1000000000000)
 
 /** Whether every rule stated above holds. @return NULL, or a static text naming the rule broken. */
 const char *kw_curve_check(const struct kw_curve *curve);

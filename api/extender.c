@@ -8,6 +8,7 @@
  */
 #include "api/extender.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -35,6 +36,31 @@ int kw_pod_parse_mcpu(const char *text, size_t len, uint64_t *ret_mcpu)
         return -EINVAL;
     *ret_mcpu = milli;
     return 0;
+}
+
+int kw_pod_parse_life_ms(const char *text, size_t len, uint64_t *ret_ms)
+{
+    static const struct {
+        const char *suffix;
+        uint64_t s;
+    } units[] = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"", 1}};
+    size_t digits = 0;
+    uint64_t milli;
+
+    while (digits < len && (isdigit((unsigned char)text[digits]) || text[digits] == '.'))
+        digits++;
+    if (digits > KW_POD_TEXT_MAX || kw_quantity_milli(text, digits, &milli) < 0)
+        return -EINVAL;
+    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
+        size_t unit_len = strlen(units[i].suffix);
+        if (unit_len != len - digits || memcmp(text + digits, units[i].suffix, unit_len) != 0)
+            continue;
+        if (milli == 0 || milli > KW_POD_LIFE_MS_MAX / units[i].s)
+            return -EINVAL;
+        *ret_ms = milli * units[i].s;
+        return 0;
+    }
+    return -EINVAL;
 }
 
 int kw_pod_parse_mw(const char *text, size_t len, uint64_t *ret_mw)
@@ -220,6 +246,8 @@ static void read_pod(const json_t *object, struct kw_extender_pod *pod)
                   &pod->bad_values);
     read_expected(annotations, KW_ANNOTATION_EXPECTED_WATTS, kw_pod_parse_mw, &pod->expected_mw,
                   &pod->bad_values);
+    read_expected(annotations, KW_ANNOTATION_EXPECTED_LIFETIME, kw_pod_parse_life_ms,
+                  &pod->expected_life_ms, &pod->bad_values);
     read_request(json_object_get(object, "spec"), pod);
 }
 

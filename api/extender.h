@@ -32,6 +32,8 @@ extern const char *const kw_placement_names[KW_PLACEMENT__MAX];
 #define KW_POD_MCPU_MAX    UINT64_C(1000000000)
 /** Largest kwatt.io/expected-watts taken for true: a megawatt. */
 #define KW_POD_MW_MAX      UINT64_C(1000000000)
+/** Longest kwatt.io/expected-lifetime taken for true: ten years. */
+#define KW_POD_LIFE_MS_MAX (UINT64_C(3650) * 24 * 3600 * 1000)
 /** Longest text of a quantity in a pod; no sensible one has more than twenty characters. */
 #define KW_POD_TEXT_MAX    63
 /** Bytes for a namespace (a DNS label, at most 63) and its NUL. */
@@ -62,8 +64,9 @@ struct kw_extender_pod {
      * KW_POD_MCPU_MAX.
      */
     uint64_t request_mcpu;
-    uint64_t expected_mcpu; /**< annotation expected-cpu; 0: absent or bad */
-    uint64_t expected_mw;   /**< annotation expected-watts; 0: absent or bad */
+    uint64_t expected_mcpu;    /**< annotation expected-cpu; 0: absent or bad */
+    uint64_t expected_mw;      /**< annotation expected-watts; 0: absent or bad */
+    uint64_t expected_life_ms; /**< annotation expected-lifetime; 0: absent or bad */
     enum kw_placement placement;
     bool critical;       /**< annotation critical: soft caps are not for it */
     bool mirror;         /**< a static pod's image: annotation kubernetes.io/config.mirror */
@@ -94,6 +97,10 @@ int kw_pod_parse_mcpu(const char *text, size_t len, uint64_t *ret_mcpu);
 /** Parses a number of watts, written as a quantity ("12.5", "800m"). @return 0; -EINVAL as
  * kw_pod_parse_mcpu, above KW_POD_MW_MAX. */
 int kw_pod_parse_mw(const char *text, size_t len, uint64_t *ret_mw);
+
+/** Parses a duration ("90s", "5m", "1.5h", "7d"; a bare number is seconds). @return 0; -EINVAL
+ * none, zero, or above KW_POD_LIFE_MS_MAX. */
+int kw_pod_parse_life_ms(const char *text, size_t len, uint64_t *ret_ms);
 
 /**
  * Reads a request. Names of top-level fields are matched in any case (ASCII), as Go does; null

@@ -16,6 +16,9 @@ const char *const kw_node_key_names[KW_NODE_KEY__MAX] = {
     [KW_NODE_POWER_CAP_WATTS] = "kwatt.io/power-cap-watts",
     [KW_NODE_SLEEPABLE] = "kwatt.io/sleepable",
     [KW_NODE_FALLING_ASLEEP] = "kwatt.io/falling-asleep",
+    [KW_NODE_ASLEEP] = "kwatt.io/asleep",
+    [KW_NODE_SLEEP_WATTS] = "kwatt.io/sleep-watts",
+    [KW_NODE_WAKE_JOULES] = "kwatt.io/wake-joules",
     [KW_NODE_CARBON_ZONE] = "kwatt.io/carbon-zone",
 };
 const char *const kw_node_key_wants[KW_NODE_KEY__MAX] = {
@@ -23,9 +26,12 @@ const char *const kw_node_key_wants[KW_NODE_KEY__MAX] = {
     [KW_NODE_POWER_CAP_WATTS] = "a number of watts above 0, at most a megawatt",
     [KW_NODE_SLEEPABLE] = "true or false",
     [KW_NODE_FALLING_ASLEEP] = "true or false",
+    [KW_NODE_ASLEEP] = "true or false",
+    [KW_NODE_SLEEP_WATTS] = "a number of watts, at most a megawatt",
+    [KW_NODE_WAKE_JOULES] = "a number of joules, at most a million",
     [KW_NODE_CARBON_ZONE] = "a text of 1 to 63 characters",
 };
-_Static_assert(KW_NODE_KEY__MAX == 5, "a key without a name");
+_Static_assert(KW_NODE_KEY__MAX == 8, "a key without a name");
 
 static bool is_domain_char(char c)
 {
@@ -88,6 +94,15 @@ static bool take_watts(const json_t *value, uint64_t *ret_mw)
     return true;
 }
 
+/** A number of watts or joules that may be 0, in thousandths. @param ret_given set with it. */
+static bool take_thousandths(const json_t *value, uint64_t *ret, bool *ret_given)
+{
+    const char *text = json_string_value(value);
+
+    *ret_given = text != NULL && kw_pod_parse_mw(text, json_string_length(value), ret) == 0;
+    return *ret_given;
+}
+
 static bool take_domain(const json_t *value, char out[KW_POWER_DOMAIN_MAX])
 {
     return json_is_string(value) &&
@@ -102,6 +117,9 @@ static bool take(enum kw_node_key key, const json_t *value, struct kw_node *node
     case KW_NODE_POWER_CAP_WATTS: return take_watts(value, &node->cap_mw);
     case KW_NODE_SLEEPABLE: return take_bool(value, &node->sleepable);
     case KW_NODE_FALLING_ASLEEP: return take_bool(value, &node->falling_asleep);
+    case KW_NODE_ASLEEP: return take_bool(value, &node->asleep);
+    case KW_NODE_SLEEP_WATTS: return take_thousandths(value, &node->sleep_mw, &node->has_sleep);
+    case KW_NODE_WAKE_JOULES: return take_thousandths(value, &node->wake_mj, &node->has_wake);
     case KW_NODE_CARBON_ZONE: return take_text(value, node->zone, sizeof(node->zone));
     case KW_NODE_KEY__MAX: break;
     }

@@ -24,6 +24,9 @@ enum kw_node_key {
     KW_NODE_POWER_CAP_WATTS,
     KW_NODE_SLEEPABLE,
     KW_NODE_FALLING_ASLEEP,
+    KW_NODE_ASLEEP,
+    KW_NODE_SLEEP_WATTS,
+    KW_NODE_WAKE_JOULES,
     KW_NODE_CARBON_ZONE,
     KW_NODE_KEY__MAX
 };
@@ -63,6 +66,10 @@ struct kw_node {
     uint64_t cap_mw;                  /**< 0: none */
     bool sleepable;
     bool falling_asleep;      /**< somebody is about to put it to sleep: no pods */
+    bool asleep;              /**< it sleeps, and is woken for pods that are bound to it */
+    bool has_sleep, has_wake; /**< what follows is stated */
+    uint64_t sleep_mw;        /**< what it draws asleep */
+    uint64_t wake_mj;         /**< energy of waking it, in millijoules */
     bool has_headroom;        /**< an extender has written headroom-watts */
     uint64_t headroom_w;      /**< what it wrote */
     int64_t headroom_unix_ms; /**< when, as it wrote; 0: unknown */

@@ -21,6 +21,7 @@
 #include "common/file.h"
 #include "extender/headroom.h"
 #include "extender/kube_writer.h"
+#include "extender/sleepers.h"
 #include "extender/tariff.h"
 
 struct ext_capping {
@@ -256,7 +257,6 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
 {
     const struct two two = {fresh, before};
     kw_cleanup_free struct ext_cap_input *inputs = calloc(fresh->n + 1, sizeof(*inputs));
-    int rc = 0;
 
     if (inputs == NULL)
         return -ENOMEM;
@@ -272,6 +272,7 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
         };
     }
     (void)pthread_mutex_lock(&capping->lock);
+    int rc = ext_sleepers_set(fresh, capping->table, capping->changed);
     ext_tariff_settle(capping->tariff, capping->table, capping->changed, fresh);
     const struct ext_caps_sources sources = {
         .policy = &capping->conf.policy,
@@ -286,7 +287,7 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
     };
     if (ext_caps_any(capping->tree, capping->table)) {
         fresh->caps = ext_caps_build(&sources);
-        rc = fresh->caps == NULL ? -ENOMEM : 0;
+        rc = fresh->caps == NULL ? -ENOMEM : rc;
     }
     capping->changed = false;
     (void)pthread_mutex_unlock(&capping->lock);
@@ -295,7 +296,7 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
     count(capping, fresh->caps);
     ext_tally_sweep(&capping->tally,
                     now_ns - (capping->conf.stats->watch_lost ? EXT_TALLY_BLIND_NS : 0));
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 /** Asks for an Event on each value that has turned bad. Under the lock. */

@@ -215,16 +215,16 @@ static void write_json(const struct ext_decision *decision, struct kw_buf *out)
     (void)kw_buf_add_json(out, decision->ns, strlen(decision->ns));
     (void)kw_buf_adds(out, ",\"pod\":");
     (void)kw_buf_add_json(out, decision->pod, strlen(decision->pod));
-    (void)kw_buf_addf(out,
-                      ",\"placement\":\"%s\",\"dry_run\":%s,\"mcpu\":%llu,\"mcpu_from\":\"%s\","
-                      "\"candidates\":%llu,\"known\":%llu,\"min_mw\":%.0f,\"max_mw\":%.0f,"
-                      "\"data_age_ms\":%lld,\"starting_pods_unseen\":%s,\"neutral\":",
-                      kw_placement_names[decision->placement], decision->dry ? "true" : "false",
-                      (unsigned long long)decision->outlook.mcpu,
-                      ext_cpu_from_names[decision->outlook.from],
-                      (unsigned long long)decision->candidates, (unsigned long long)decision->known,
-                      decision->min_mw, decision->max_mw, (long long)decision->data_age_ms,
-                      decision->unseen ? "true" : "false");
+    (void)kw_buf_addf(
+        out,
+        ",\"placement\":\"%s\",\"dry_run\":%s,\"mcpu\":%llu,\"mcpu_from\":\"%s\","
+        "\"candidates\":%llu,\"known\":%llu,\"min_mw\":%.0f,\"max_mw\":%.0f,"
+        "\"life_ms\":%llu,\"data_age_ms\":%lld,\"starting_pods_unseen\":%s,\"neutral\":",
+        kw_placement_names[decision->placement], decision->dry ? "true" : "false",
+        (unsigned long long)decision->outlook.mcpu, ext_cpu_from_names[decision->outlook.from],
+        (unsigned long long)decision->candidates, (unsigned long long)decision->known,
+        decision->min_mw, decision->max_mw, (unsigned long long)decision->life_ms,
+        (long long)decision->data_age_ms, decision->unseen ? "true" : "false");
     if (neutral == NULL)
         (void)kw_buf_adds(out, "null");
     else
@@ -238,8 +238,12 @@ static void write_json(const struct ext_decision *decision, struct kw_buf *out)
         (void)kw_buf_add_json(out, best->node, strlen(best->node));
         (void)kw_buf_addf(out,
                           ",\"mw\":%.0f,\"used_mcpu\":%.0f,\"fill_permille\":%.0f,"
-                          "\"score\":%u",
+                          "\"score\":%u,\"wake_j\":",
                           best->mw, best->used_mcpu, best->fill * 1000, best->score);
+        if (best->wake_uj > 0)
+            (void)kw_buf_addf(out, "%.0f", best->wake_uj * 1e-6);
+        else
+            (void)kw_buf_adds(out, "null");
         write_zone(decision, best, out);
         (void)kw_buf_adds(out, "}");
     }
@@ -331,6 +335,8 @@ static void write_best_text(const struct ext_decision *decision, const struct ex
     (void)kw_buf_addf(out, "  %2u  +%.1f W  %3.0f %% full  ", best->score, best->mw / 1000,
                       best->fill * 100);
     add_name(out, best->node);
+    if (best->wake_uj > 0)
+        (void)kw_buf_addf(out, "  asleep, %.0f J to wake it", best->wake_uj * 1e-6);
     if (decision->zones.unit[0] != '\0') {
         (void)kw_buf_adds(out, "  ");
         add_name(out, best->zone[0] != '\0' ? best->zone : "unknown-zone");

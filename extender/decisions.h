@@ -30,6 +30,7 @@ struct ext_candidate {
     double mw;        /**< that the pod would add there */
     double fill;      /**< used / capacity before it, pods in flight included */
     double used_mcpu; /**< the same in milli-cores */
+    double wake_uj;   /**< energy of waking it; 0: it is awake */
     uint8_t score;
     char zone[EXT_ZONE_MAX + 1]; /**< "": unknown, and priced as the median */
     double zone_value;           /**< of its zone, in the decision's unit */
@@ -52,6 +53,7 @@ struct ext_decision {
     bool dry;    /**< the scheduler was told 5 for each (--dry-run) */
     struct kw_top_owner owner;
     struct ext_outlook outlook;
+    uint64_t life_ms; /**< that the pod is said to have; 0: not said */
     uint64_t candidates;
     uint64_t known;        /**< of them, scored from a curve */
     double min_mw, max_mw; /**< over the known, for KW_PLACEMENT_EFFICIENT; else 0; with zones, by

@@ -231,7 +231,8 @@ static uint16_t permille(double factor)
 
 void ext_place_price(struct ext_place *place, const struct ext_pricing *pricing)
 {
-    place->wake_uj = pricing->asleep ? (float)pricing->wake_uj : 0;
+    /* never 0: it tells those that sleep */
+    place->wake_uj = pricing->asleep ? (float)fmax(pricing->wake_uj, 1) : 0;
     place->price_permille = permille(pricing->energy_price);
     place->risk_permille = permille(pricing->risk);
 }

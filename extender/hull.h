@@ -35,7 +35,8 @@ struct ext_pricing {
     double energy_price;  /**< of a joule at the node (carbon or money), relative to the other
                              zones'; 0: 1; EXT_FACTOR_MIN..EXT_FACTOR_MAX */
     double risk;          /**< ext_risk: how close its cap is; 0: 1 */
-    double wake_uj;       /**< energy of waking it, beyond that of its load; counts while asleep */
+    double wake_uj;       /**< energy of waking it, beyond that of its load; counts while asleep;
+                             infinite: unknown, no pod is worth it */
     uint32_t sleep_mw;    /**< what it draws asleep */
     bool sleepable;       /**< empty, it goes to sleep: its idle watts can be saved */
     bool asleep;          /**< now: its last sample is none to place by */

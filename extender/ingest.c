@@ -114,6 +114,7 @@ static int take_curve(const struct ext_record *record, uint64_t skipped[EXT_SKIP
         return 0;
     }
     ext_pool_take(node, &curve);
+    node->sleep_told = false; /* what was seen of its sleep may be new */
     return 0;
 }
 

@@ -169,7 +169,14 @@ int ext_node_table_put(struct ext_node_table *table, const struct kw_node *node,
     if (strlen(node->uid) < sizeof(entry->uid))
         memcpy(entry->uid, node->uid, strlen(node->uid) + 1);
     entry->cap_mw = (double)node->cap_mw;
-    entry->sleepable = node->sleepable;
+    entry->sleep = (struct ext_node_sleep){
+        .wake_uj = (double)node->wake_mj * 1000,
+        .sleep_mw = (uint32_t)node->sleep_mw, /* at most a megawatt */
+        .sleepable = node->sleepable,
+        .asleep = node->asleep,
+        .has_sleep = node->has_sleep,
+        .has_wake = node->has_wake,
+    };
     entry->falling_asleep = node->falling_asleep;
     entry->bad = node->bad;
     entry->bad_said &= node->bad;

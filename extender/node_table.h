@@ -12,6 +12,14 @@
  * The nodes as the API server tells of them, by name. Pure: the owner locks.
  */
 
+/** What the API server tells of a node's sleep. */
+struct ext_node_sleep {
+    double wake_uj;    /**< where has_wake */
+    uint32_t sleep_mw; /**< where has_sleep */
+    bool sleepable, asleep;
+    bool has_sleep, has_wake; /**< stated, and not what the agent saw */
+};
+
 /** One node. */
 struct ext_node_entry {
     char *name;
@@ -26,7 +34,7 @@ struct ext_node_entry {
     uint32_t bad, bad_said; /**< bits of values that are bad; that an Event was asked for */
     struct ext_tier_mark tier;
     bool has_headroom;
-    bool sleepable;
+    struct ext_node_sleep sleep;
     bool falling_asleep;
     bool named; /**< in the list at hand */
 };

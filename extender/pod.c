@@ -232,13 +232,14 @@ struct metadata {
     struct reference controller; /**< the first of them */
     struct labels labels;
     struct annotations {
-        struct kw_json_token placement, expected_cpu, expected_watts, mirror, critical;
+        struct kw_json_token placement, expected_cpu, expected_watts, expected_life, mirror,
+            critical;
     } annotations;
 };
 
 /* a token of type KW_JSON_NULL stands for an absent one */
 #define ABSENT         ((struct kw_json_token){.type = KW_JSON_NULL})
-#define NO_ANNOTATIONS ((struct annotations){ABSENT, ABSENT, ABSENT, ABSENT, ABSENT})
+#define NO_ANNOTATIONS ((struct annotations){ABSENT, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT})
 #define NO_REFERENCE   ((struct reference){ABSENT, ABSENT, false})
 #define NO_LABELS      ((struct labels){ABSENT, ABSENT})
 #define NO_METADATA \
@@ -254,6 +255,8 @@ static int annotation_member(struct kw_json *json, const struct kw_json_token *k
         return ext_json_scalar(json, &annotations->expected_cpu);
     if (ext_json_is(key, KW_ANNOTATION_EXPECTED_WATTS))
         return ext_json_scalar(json, &annotations->expected_watts);
+    if (ext_json_is(key, KW_ANNOTATION_EXPECTED_LIFETIME))
+        return ext_json_scalar(json, &annotations->expected_life);
     if (ext_json_is(key, KW_ANNOTATION_MIRROR))
         return ext_json_scalar(json, &annotations->mirror);
     if (ext_json_is(key, KW_ANNOTATION_CRITICAL))
@@ -454,6 +457,8 @@ int ext_pod_scan(struct kw_json *json, struct kw_extender_pod *ret)
     ret->placement = placement(&annotations->placement, &ret->bad_values);
     ret->critical = critical(&annotations->critical, &ret->bad_values);
     ret->expected_mcpu = expected(&annotations->expected_cpu, kw_pod_parse_mcpu, &ret->bad_values);
+    ret->expected_life_ms =
+        expected(&annotations->expected_life, kw_pod_parse_life_ms, &ret->bad_values);
     ret->expected_mw = expected(&annotations->expected_watts, kw_pod_parse_mw, &ret->bad_values);
     ret->bad_values += pod.spec.containers.bad + pod.spec.sidecars.bad + pod.spec.whole.bad +
                        pod.spec.overhead.bad;

@@ -55,6 +55,8 @@ void ext_pool_take(struct ext_node *node, const struct kw_curve *curve)
         node->own_mw[i] = curve->knots[i].mw;
         node->own_sureness[i] = (uint8_t)(curve->knots[i].confidence_permille / SURENESS_UNIT);
     }
+    node->seen_sleep_mw = curve->has_sleep ? curve->sleep_mw : EXT_SLEEP_UNSEEN;
+    node->seen_wake_uj = curve->has_wake ? (float)curve->wake_uj : -1;
     ext_watts_curve(&node->watts, curve);
     ext_hull_build(curve, &node->pricing, &node->hull);
 }
@@ -69,6 +71,14 @@ static struct kw_curve own_curve(const struct ext_node *node)
         curve.knots[i].mw = node->own_mw[i];
     }
     return curve;
+}
+
+void ext_pool_reprice(struct ext_node *node)
+{
+    struct kw_curve own = own_curve(node);
+
+    ext_hull_build(&own, &node->pricing, &node->hull);
+    node->pooled = false;
 }
 
 static int compare_members(const void *a, const void *b)
@@ -166,8 +176,7 @@ static void settle_class(struct member *members, size_t n, uint32_t *scratch)
             give_hull(node, &curve, like);
             like = node;
         } else if (node->pooled) {
-            struct kw_curve own = own_curve(node);
-            give_hull(node, &own, NULL);
+            ext_pool_reprice(node);
         }
         node->pooled = shares;
     }

@@ -22,6 +22,10 @@
  * @param node pricing is set. @param curve one that kw_curve_check accepts. */
 void ext_pool_take(struct ext_node *node, const struct kw_curve *curve);
 
+/** Builds the hull of a node's own curve anew: its pricing has changed. What is shared is to be
+ * settled after that. */
+void ext_pool_reprice(struct ext_node *node);
+
 /**
  * Gives nodes of one machine the hull of one curve: at each knot the median of those that are at
  * least half as sure of it as the surest. Pure: any order of nodes gives the same hulls, and those

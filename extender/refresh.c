@@ -263,17 +263,17 @@ static int read_index(struct kw_redis *redis, struct kw_redis_replies *ret, uint
     return rc;
 }
 
-/** Whether a node stays: the index has it, or what is known of it is still good. A Redis that comes
- * back empty, or a replica that takes over, hears of each node only when that publishes; if it was
- * lost for long all are stale by then, and each is given the time that it would have had if it had
- * been heard when Redis came back: caps go by its last figures. */
+/** Whether a node stays: the index has it, it sleeps, or what is known of it is still good. A Redis
+ * that comes back empty, or a replica that takes over, hears of each node only when that publishes;
+ * if it was lost for long all are stale by then, and each is given the time that it would have had
+ * if it had been heard when Redis came back: caps go by its last figures. */
 static bool stays(const struct work *work, const struct ext_snapshot *last, size_t index)
 {
     const struct ext_node *node = &last->nodes[index];
     int64_t back_ns = work->refresh->back_ns;
     int64_t heard_ns = node->fresh_ns > back_ns ? node->fresh_ns : back_ns;
 
-    return work->listed[index] ||
+    return work->listed[index] || node->pricing.asleep ||
            !ext_is_stale(heard_ns, node->interval_ns, work->now->now_ns, last->stale_after_ns);
 }
 

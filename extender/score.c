@@ -367,11 +367,12 @@ static void take_costs(const struct ext_score *score, const struct ext_place *co
 {
     const double mcpu = score->pod.mcpu;
     const double wakes_per_ms = score->wakes_per_ms;
-    const bool shuns_sleep = score->shuns_sleep;
+    /* what cannot be told is more than any number */
+    const float wake_max_uj = score->shuns_sleep ? 0 : FLT_MAX;
 
     for (size_t i = 0; i < n; i++) {
         const struct ext_place *place = places[i];
-        if (place == NULL || (place->wake_uj > 0 && shuns_sleep)) {
+        if (place == NULL || place->wake_uj > wake_max_uj) {
             scratch[i] = (struct ext_score_scratch){.value = place == NULL ? UNKNOWN : SHUNNED};
             continue;
         }

@@ -169,6 +169,7 @@ static void note_best(const struct ext_workspace *workspace, const struct ext_sn
             best->fill = place->fill;
             best->used_mcpu = round((double)place->fill * (double)place->capacity_mcpu);
             best->score = workspace->scores[i];
+            best->wake_uj = isfinite(place->wake_uj) ? (double)place->wake_uj : 0;
             note_zone(snapshot, place, decision, best);
             decision->n_best++;
         }
@@ -197,6 +198,7 @@ static struct ext_decision *begin_note(struct ext_service *service,
     decision->dry = workspace->policy->dry_run;
     decision->owner = pod->owner;
     decision->outlook = *outlook;
+    decision->life_ms = pod->expected_life_ms;
     decision->candidates = ext_args_count(&workspace->args);
     decision->unseen = service->stats.watch_lost;
     decision->data_age_ms =
@@ -286,6 +288,7 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
     const struct ext_score_pod wanted = {
         .mcpu = (double)outlook.mcpu,
         .expected_mw = (double)args->pod.expected_mw,
+        .life_s = (double)args->pod.expected_life_ms / 1000,
         .placement = is_exempt(policy, &args->pod) ? KW_PLACEMENT_OFF : args->pod.placement,
     };
     if (reserve_candidates(workspace, n) < 0)

@@ -27,9 +27,8 @@ struct ext_node {
     int64_t
         fresh_ns; /**< when what the sample says was true; may lie before this machine's start */
     uint64_t interval_ns;       /**< how often the agent publishes, as far as it said */
-    struct ext_pricing pricing; /**< the hull is built with it: whoever changes its work_per_mcpu,
-                                   sleepable or sleep_mw sets curve_hash to 0, so that the curve is
-                                   taken anew */
+    struct ext_pricing pricing; /**< the hull is built with it: a change of its work_per_mcpu,
+                                   sleepable or sleep_mw wants ext_pool_reprice */
     struct ext_hull hull;
     const char *name; /**< NUL-terminated, owned by the snapshot; NULL: an empty place */
     uint32_t name_len;
@@ -48,9 +47,14 @@ struct ext_node {
     uint64_t machine;                /**< class of machines that learn together; 0: of its own */
     uint32_t own_mw[KW_CURVE_KNOTS]; /**< its own curve at watts.load_permille */
     uint8_t own_sureness[KW_CURVE_KNOTS]; /**< confidence, in two hundredths */
+    bool sleep_told;                      /**< the API server was asked about its sleep */
+    uint32_t seen_sleep_mw;               /**< its agent saw that; EXT_SLEEP_UNSEEN */
+    float seen_wake_uj;                   /**< the same; negative: not seen */
     uint8_t peers_fill; /**< mean fill of those that share its curve, plus EXT_PEERS_FILL_MIN; 0:
                            none do */
 };
+
+#define EXT_SLEEP_UNSEEN UINT32_MAX
 
 /** Of ext_node.peers_fill: what stands for no load, and steps to a full node. */
 #define EXT_PEERS_FILL_MIN   1

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (kw_extender_args_decode(text, size, &args, &why[0]) < 0 && why[0] == NULL)
         abort();
-    if (args.pod.request_mcpu > KW_POD_MCPU_MAX || args.pod.expected_mw > KW_POD_MW_MAX)
+    if (args.pod.request_mcpu > KW_POD_MCPU_MAX || args.pod.expected_mw > KW_POD_MW_MAX ||
+        args.pod.expected_life_ms > KW_POD_LIFE_MS_MAX)
         abort();
     kw_extender_args_clear(&args);
     if (kw_filter_result_decode(text, size, &result, &why[1]) < 0 && why[1] == NULL)

@@ -76,6 +76,7 @@ static void compare(const struct ext_args *args, const struct kw_extender_args *
     need(strcmp(a->owner.kind, b->owner.kind) == 0 && strcmp(a->owner.name, b->owner.name) == 0);
     need(a->request_mcpu == b->request_mcpu);
     need(a->expected_mcpu == b->expected_mcpu && a->expected_mw == b->expected_mw);
+    need(a->expected_life_ms == b->expected_life_ms);
     need(a->placement == b->placement && a->mirror == b->mirror);
     need(a->bad_values == b->bad_values);
     need(args->has_names == reference->has_names && args->has_nodes == reference->has_nodes);

@@ -35,6 +35,13 @@ static void test_values(void **state)
     assert_int_equal(node.headroom_w, 17);
     assert_int_equal(node.headroom_unix_ms, INT64_C(1796072400000));
     assert_int_equal(node.bad, 0);
+    assert_false(node.asleep || node.has_sleep || node.has_wake);
+    node = read_node("{\"kwatt.io/asleep\":\"true\"}",
+                     "{\"kwatt.io/sleep-watts\":\"0\",\"kwatt.io/wake-joules\":\"24.5k\"}");
+    assert_true(node.asleep && node.has_sleep && node.has_wake);
+    assert_int_equal(node.sleep_mw, 0);
+    assert_int_equal(node.wake_mj, 24500000);
+    assert_int_equal(node.bad, 0);
     node = read_node("null", "{\"kwatt.io/power-domain\":null}");
     assert_string_equal(node.domain, "");
     assert_false(node.has_headroom);
@@ -98,14 +105,28 @@ static void test_bad_values(void **state)
         enum kw_node_key key;
         const char *value;
     } cases[] = {
-        {KW_NODE_POWER_DOMAIN, "\"\""},        {KW_NODE_POWER_DOMAIN, "\"/dc1\""},
-        {KW_NODE_POWER_DOMAIN, "\"dc1/\""},    {KW_NODE_POWER_DOMAIN, "\"a//b\""},
-        {KW_NODE_POWER_DOMAIN, "\"a b\""},     {KW_NODE_POWER_DOMAIN, "7"},
-        {KW_NODE_POWER_CAP_WATTS, "\"0\""},    {KW_NODE_POWER_CAP_WATTS, "\"-4\""},
-        {KW_NODE_POWER_CAP_WATTS, "\"400W\""}, {KW_NODE_POWER_CAP_WATTS, "\"2M\""},
-        {KW_NODE_POWER_CAP_WATTS, "400"},      {KW_NODE_SLEEPABLE, "\"yes\""},
-        {KW_NODE_SLEEPABLE, "true"},           {KW_NODE_FALLING_ASLEEP, "\"\""},
-        {KW_NODE_CARBON_ZONE, "\"\""},         {KW_NODE_CARBON_ZONE, "{}"},
+        {KW_NODE_POWER_DOMAIN, "\"\""},
+        {KW_NODE_POWER_DOMAIN, "\"/dc1\""},
+        {KW_NODE_POWER_DOMAIN, "\"dc1/\""},
+        {KW_NODE_POWER_DOMAIN, "\"a//b\""},
+        {KW_NODE_POWER_DOMAIN, "\"a b\""},
+        {KW_NODE_POWER_DOMAIN, "7"},
+        {KW_NODE_POWER_CAP_WATTS, "\"0\""},
+        {KW_NODE_POWER_CAP_WATTS, "\"-4\""},
+        {KW_NODE_POWER_CAP_WATTS, "\"400W\""},
+        {KW_NODE_POWER_CAP_WATTS, "\"2M\""},
+        {KW_NODE_POWER_CAP_WATTS, "400"},
+        {KW_NODE_SLEEPABLE, "\"yes\""},
+        {KW_NODE_SLEEPABLE, "true"},
+        {KW_NODE_FALLING_ASLEEP, "\"\""},
+        {KW_NODE_CARBON_ZONE, "\"\""},
+        {KW_NODE_CARBON_ZONE, "{}"},
+        {KW_NODE_ASLEEP, "\"asleep\""},
+        {KW_NODE_SLEEP_WATTS, "\"-1\""},
+        {KW_NODE_SLEEP_WATTS, "8"},
+        {KW_NODE_SLEEP_WATTS, "\"8W\""},
+        {KW_NODE_WAKE_JOULES, "\"1001k\""},
+        {KW_NODE_WAKE_JOULES, "\"\""},
     };
 
     for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
@@ -117,7 +138,8 @@ static void test_bad_values(void **state)
         assert_int_equal(node.cap_mw, 0);
         assert_string_equal(node.domain, "");
         assert_string_equal(node.zone, "");
-        assert_false(node.sleepable || node.falling_asleep);
+        assert_false(node.sleepable || node.falling_asleep || node.asleep);
+        assert_false(node.has_sleep || node.has_wake);
     }
 }
 

@@ -72,12 +72,14 @@ static void test_forms(void **state)
         "{\"decisions\":[{\"t_unix_ms\":1767225600000,\"verb\":\"prioritize\",\"namespace\":"
         "\"orchard\",\"pod\":\"pear\","
         "\"placement\":\"efficient\",\"dry_run\":false,\"mcpu\":1500,\"mcpu_from\":\"requests\","
-        "\"candidates\":500,\"known\":498,\"min_mw\":4100,\"max_mw\":19400,\"data_age_ms\":700,"
+        "\"candidates\":500,\"known\":498,\"min_mw\":4100,\"max_mw\":19400,\"life_ms\":0,\"data_"
+        "age_ms\":700,"
         "\"starting_pods_unseen\":false,"
         "\"neutral\":null,\"profile\":null,\"zones\":null,\"best\":[{\"node\":\"barn-a\",\"mw\":"
         "4100,\"used_"
         "mcpu\":4000,"
-        "\"fill_permille\":500,\"score\":10}],\"soft_capped\":0,\"capped\":{\"node\":0,"
+        "\"fill_permille\":500,\"score\":10,\"wake_j\":null}],\"soft_capped\":0,\"capped\":{"
+        "\"node\":0,"
         "\"domain\":0,\"cluster\":0,\"sleep\":0},\"chosen\":null}]}\n");
     assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 1);
     assert_string_equal(f->page.data,

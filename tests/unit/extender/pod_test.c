@@ -15,6 +15,7 @@ struct want {
     enum kw_placement placement;
     uint32_t bad;
     bool mirror;
+    uint64_t life_ms;
     const char *ns, *name;
     const char *kind, *owner;
 };
@@ -22,14 +23,14 @@ struct want {
 static void check_pod(const char *reader, const char *pod, const struct kw_extender_pod *got,
                       const struct want *want)
 {
-    bool same = got->request_mcpu == want->request_mcpu &&
-                got->expected_mcpu == want->expected_mcpu &&
-                got->expected_mw == want->expected_mw && got->placement == want->placement &&
-                got->bad_values == want->bad && got->mirror == want->mirror &&
-                strcmp(got->ns, want->ns != NULL ? want->ns : "") == 0 &&
-                strcmp(got->name, want->name != NULL ? want->name : "") == 0 &&
-                strcmp(got->owner.kind, want->kind != NULL ? want->kind : "") == 0 &&
-                strcmp(got->owner.name, want->owner != NULL ? want->owner : "") == 0;
+    bool same =
+        got->request_mcpu == want->request_mcpu && got->expected_mcpu == want->expected_mcpu &&
+        got->expected_mw == want->expected_mw && got->placement == want->placement &&
+        got->expected_life_ms == want->life_ms && got->bad_values == want->bad &&
+        got->mirror == want->mirror && strcmp(got->ns, want->ns != NULL ? want->ns : "") == 0 &&
+        strcmp(got->name, want->name != NULL ? want->name : "") == 0 &&
+        strcmp(got->owner.kind, want->kind != NULL ? want->kind : "") == 0 &&
+        strcmp(got->owner.name, want->owner != NULL ? want->owner : "") == 0;
 
     if (!same)
         fail_msg(
@@ -151,6 +152,15 @@ static void test_annotations(void **state)
               .placement = KW_PLACEMENT_PERFORMANCE, .expected_mcpu = 250, .expected_mw = 12500});
     check(ANNOTATED("\"kwatt.io\\/placement\":\"o\\u0066f\""),
           (struct want){.placement = KW_PLACEMENT_OFF});
+    check(ANNOTATED("\"kwatt.io/expected-lifetime\":\"1.5h\""), (struct want){.life_ms = 5400000});
+    check(ANNOTATED("\"kwatt.io/expected-lifetime\":\"90\""), (struct want){.life_ms = 90000});
+    check(ANNOTATED("\"kwatt.io/expected-lifetime\":null"), (struct want){0});
+    check(ANNOTATED("\"kwatt.io/expected-lifetime\":\"soon\""), (struct want){.bad = 1});
+    check(ANNOTATED("\"kwatt.io/expected-lifetime\":\"0s\""), (struct want){.bad = 1});
+    check(ANNOTATED("\"kwatt.io/expected-lifetime\":\"-1m\""), (struct want){.bad = 1});
+    check(ANNOTATED("\"kwatt.io/expected-lifetime\":\"99999d\""), (struct want){.bad = 1});
+    check(ANNOTATED("\"kwatt.io/expected-lifetime\":\"5\\u0000m\""), (struct want){.bad = 1});
+    check(ANNOTATED("\"kwatt.io/expected-lifetime\":60"), (struct want){.bad = 1});
     check(ANNOTATED("\"kwatt.io/placement\":\"fast\""), (struct want){.bad = 1});
     check(ANNOTATED("\"kwatt.io/placement\":\"\""), (struct want){.bad = 1});
     check(ANNOTATED("\"kwatt.io/placement\":{\"a\":[]}"), (struct want){.bad = 1});

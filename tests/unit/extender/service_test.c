@@ -107,9 +107,10 @@ static void test_decisions_are_kept(void **state)
         2); /* /filter decides nothing */
     static const char *const holds[] = {
         "\"dry_run\":true", "\"dry_run\":false", "\"mcpu\":2000,\"mcpu_from\":\"requests\"",
-        "\"candidates\":4,\"known\":2,\"min_mw\":10000,\"max_mw\":40000,\"data_age_ms\":-1",
+        "\"candidates\":4,\"known\":2,\"min_mw\":10000,\"max_mw\":40000,\"life_ms\":0,\"data_age_"
+        "ms\":-1",
         "\"best\":[{\"node\":\"barn-b\",\"mw\":10000,\"used_mcpu\":1000,\"fill_permille\":125,"
-        "\"score\":10}]"};
+        "\"score\":10,\"wake_j\":null}]"};
     for (size_t i = 0; i < KW_ARRAY_SIZE(holds); i++) {
         if (strstr(page.data, holds[i]) == NULL)
             fail_msg("no %s in %s", holds[i], page.data);

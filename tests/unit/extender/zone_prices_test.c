@@ -131,7 +131,8 @@ static void test_a_request(void **state)
     assert_int_equal(ext_decisions_page(service.decisions, "x/p", EXT_FORM_JSON, NULL, &out), 1);
     assert_non_null(strstr(out.data, "\"zones\":{\"unit\":\"gCO2eq/kWh\",\"source\":"
                                      "\"grid operator, week 48\",\"median\":225}"));
-    assert_non_null(strstr(out.data, "\"score\":10,\"zone\":\"north\",\"zone_value\":50}"));
+    assert_non_null(
+        strstr(out.data, "\"score\":10,\"wake_j\":null,\"zone\":\"north\",\"zone_value\":50}"));
     kw_buf_reset(&out);
     assert_int_equal(ext_decisions_page(service.decisions, "x/p", EXT_FORM_TEXT, NULL, &out), 1);
     assert_non_null(strstr(out.data, "a joule costs what its zone says, in gCO2eq/kWh; source: "
