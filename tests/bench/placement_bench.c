@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "tests/bench/placement_random.h"
 #include "tests/sim/cluster/cluster_sim.h"
 
 #define SEEDS 3
@@ -464,5 +465,6 @@ int main(void)
     tell_unseen();
     tell_large();
     tell_regret();
+    placement_random_tell(quick);
     return 0;
 }

@@ -252,9 +252,8 @@ static int make_pods(struct source *source, double capacity_mcpu, struct ext_sim
     return 0;
 }
 
-int sim_cluster_make(const struct sim_setting *setting, struct ext_sim_input *ret)
+int sim_cluster_fill(const struct sim_setting *setting, struct ext_sim_input *input)
 {
-    struct ext_sim_input input = {0};
     kw_cleanup_free struct source *source = calloc(1, sizeof(*source));
     double capacity_mcpu = 0;
 
@@ -267,11 +266,19 @@ int sim_cluster_make(const struct sim_setting *setting, struct ext_sim_input *re
     if (setting->trace == SIM_TRACE_RECORDED && source->n_recorded == 0)
         return -ENOENT;
     measure(source);
+    for (size_t i = 0; i < input->n_nodes; i++)
+        capacity_mcpu +=
+            (double)input->nodes[i].curve.capacity_mcpu * input->nodes[i].work_per_mcpu;
+    return make_pods(source, capacity_mcpu, input);
+}
+
+int sim_cluster_make(const struct sim_setting *setting, struct ext_sim_input *ret)
+{
+    struct ext_sim_input input = {0};
     int rc = make_fleet(setting->fleet, setting->scale, &input);
-    for (size_t i = 0; rc == 0 && i < input.n_nodes; i++)
-        capacity_mcpu += (double)input.nodes[i].curve.capacity_mcpu * input.nodes[i].work_per_mcpu;
+
     if (rc == 0)
-        rc = make_pods(source, capacity_mcpu, &input);
+        rc = sim_cluster_fill(setting, &input);
     if (rc < 0)
         ext_sim_input_free(&input);
     else

@@ -47,6 +47,10 @@ struct sim_setting {
 /** Makes a cluster. @return 0 or -ENOMEM. */
 int sim_cluster_make(const struct sim_setting *setting, struct ext_sim_input *ret);
 
+/** Gives nodes that are there already pods of a setting's trace, load and seed; its fleet and scale
+ * do not matter. @return 0; -ENOENT no recording; -ENOMEM. */
+int sim_cluster_fill(const struct sim_setting *setting, struct ext_sim_input *input);
+
 /**
  * Energy from SIM_FROM_S to SIM_TO_S below which no placement can come, by the work of all pods
  * that are there: as if it could be split at will, moved at any time and nodes slept and woke for

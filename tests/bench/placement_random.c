@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fleets drawn at random from curves of servers that nothing was tuned on (../shared/data, not part
+ * of the repository; KWATT_SHARED names the folder above data): how kwatt's energy for the same
+ * work is spread over them. By work, since in a crowded cluster fewer pods wait for room with one
+ * policy than with another. And what the default plugins come to against themselves where only ties
+ * fall otherwise: so much is chance.
+ */
+#include "tests/bench/placement_random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/sim/cluster/random_fleet.h"
+
+#define FLEETS 200
+/** Of each fleet, so that few large pods do not decide. */
+#define DRAWS  4
+/** Fleets from this on were never looked at while constants were chosen. */
+#define FIRST  5001
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static struct ext_sim_result run(const struct ext_sim_input *input, struct ext_sim_conf conf,
+                                 uint64_t seed)
+{
+    struct ext_sim_result result;
+
+    conf.from_s = SIM_FROM_S;
+    conf.seed = seed;
+    if (ext_sim_run(input, &conf, &result, NULL) < 0)
+        abort();
+    return result;
+}
+
+/** Energy by work of a fleet, of the default plugins'. */
+static double of_fleet(const struct sim_server *servers, size_t n, uint64_t fleet,
+                       const struct ext_sim_conf *conf)
+{
+    double energy[2] = {0}, work[2] = {0};
+
+    for (uint64_t draw = 1; draw <= DRAWS; draw++) {
+        struct ext_sim_input input;
+        uint64_t seed = fleet * 100 + draw;
+        if (sim_random_make(servers, n, fleet, seed, &input) < 0)
+            abort();
+        struct ext_sim_result base = run(&input, ext_sim_defaults(EXT_SIM_SPREAD, SIM_TO_S), seed);
+        struct ext_sim_result got = run(&input, *conf, seed);
+        energy[0] += base.energy_uj;
+        work[0] += base.work_mcpu_s;
+        energy[1] += got.energy_uj;
+        work[1] += got.work_mcpu_s;
+        ext_sim_input_free(&input);
+    }
+    return energy[1] / work[1] / (energy[0] / work[0]);
+}
+
+static void show(const char *what, const char *name, double value, double bound)
+{
+    printf("{\"name\": \"placement.random fleets, energy by work: %s, %s\", \"value\": %.4f, "
+           "\"unit\": \"of the default plugins'\"",
+           what, name, value);
+    if (bound > 0)
+        printf(", \"bound\": %g, \"better\": \"lower\"", bound);
+    printf("}\n");
+    (void)fflush(stdout);
+}
+
+static void tell_fleets(const struct sim_server *servers, size_t n, unsigned fleets)
+{
+    static const struct {
+        const char *name;
+        double noise, interval_s, late_s;
+    } data[] = {{"good data", 0, 5, 0},
+                {"noise of 5 %", 0.05, 5, 0},
+                {"samples of 60 s", 0, 60, 0},
+                {"60 s late", 0, 5, 60}};
+    double ratios[FLEETS];
+
+    for (size_t d = 0; d < sizeof(data) / sizeof(*data); d++) {
+        struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_KWATT, SIM_TO_S);
+        conf.noise = data[d].noise;
+        conf.interval_s = data[d].interval_s;
+        conf.late_s = data[d].late_s;
+        for (unsigned i = 0; i < fleets; i++)
+            ratios[i] = of_fleet(servers, n, FIRST + i, &conf);
+        qsort(ratios, fleets, sizeof(*ratios), compare);
+        show(data[d].name, "median", ratios[fleets / 2], 1);
+        show(data[d].name, "95 of 100 are below", ratios[fleets * 95 / 100], 1);
+        show(data[d].name, "worst", ratios[fleets - 1], 0);
+    }
+}
+
+/** Ties fall by the seed of the run. */
+static void tell_chance(void)
+{
+    static const double loads[] = {0.3, 0.5, 0.7, 0.85};
+    double most = 0;
+
+    for (size_t l = 0; l < sizeof(loads) / sizeof(*loads); l++) {
+        const struct sim_setting setting = {
+            .fleet = SIM_FLEET_OLD, .load = loads[l], .scale = 1, .seed = 1};
+        const struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_SPREAD, SIM_TO_S);
+        struct ext_sim_input input;
+        if (sim_cluster_make(&setting, &input) < 0)
+            abort();
+        double base = run(&input, conf, 1).energy_uj;
+        for (uint64_t seed = 2; seed < 6; seed++) {
+            double ratio = run(&input, conf, seed).energy_uj / base;
+            most = ratio > most ? ratio : most;
+        }
+        ext_sim_input_free(&input);
+    }
+    printf(
+        "{\"name\": \"placement.old fleet: default plugins where ties fall otherwise, most of five "
+        "seeds and four loads\", \"value\": %.4f, \"unit\": \"of the default plugins'\"}\n",
+        most);
+}
+
+void placement_random_tell(bool quick)
+{
+    const char *shared = getenv("KWATT_SHARED"), *source = getenv("KWATT_SOURCE_DIR");
+    struct sim_server *servers = NULL;
+    char path[4096];
+
+    tell_chance();
+    if (shared != NULL)
+        (void)snprintf(path, sizeof(path), "%s/data/server-curves/specpower-fits.csv", shared);
+    else
+        (void)snprintf(path, sizeof(path), "%s/../shared/data/server-curves/specpower-fits.csv",
+                       source == NULL ? "." : source);
+    size_t n = sim_servers_read(path, &servers);
+    if (n == 0) {
+        (void)fprintf(stderr,
+                      "no random fleets: no server curves in %s (KWATT_SHARED names the folder "
+                      "above data)\n",
+                      path);
+        return;
+    }
+    tell_fleets(servers, n, quick ? FLEETS / 10 : FLEETS);
+    free(servers);
+}
