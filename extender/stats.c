@@ -2,6 +2,7 @@
 #include "extender/stats.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 #include "common/cleanup.h"
 #include "common/version.h"
@@ -45,6 +46,85 @@ void ext_stats_clear(struct ext_stats *stats)
         kw_histogram_free(&stats->latency[i]);
 }
 
+/** A family of one series without labels: a number or a truth of the stats. */
+struct row {
+    const char *name;
+    enum kw_metric_type type;
+    bool is_truth;
+    size_t offset;
+    const char *help;
+};
+
+#define NUMBER(field) false, offsetof(struct ext_stats, field)
+#define TRUTH(field)  true, offsetof(struct ext_stats, field)
+
+static const struct row rows[] = {
+    {"kwatt_extender_bad_pod_values_total", KW_METRIC_COUNTER, NUMBER(bad_pod_values),
+     "Requests and annotations of pods that were replaced by their default."},
+    {"kwatt_extender_profiles", KW_METRIC_GAUGE, NUMBER(profiles),
+     "Workloads of which the use of their pods was learnt."},
+    {"kwatt_extender_profile_failures_total", KW_METRIC_COUNTER, NUMBER(profile_failures),
+     "Readings of profiles from Redis that failed."},
+    {"kwatt_extender_watching_pods", KW_METRIC_GAUGE, TRUTH(watching),
+     "1 while the API server tells of the pods that start."},
+    {"kwatt_extender_pods_in_flight", KW_METRIC_GAUGE, NUMBER(flights),
+     "Pods that were placed and are not in what the agents measure yet."},
+    {"kwatt_extender_redis_up", KW_METRIC_GAUGE, TRUTH(redis_up),
+     "1 while the last reading of Redis succeeded."},
+    {"kwatt_extender_refreshes_total", KW_METRIC_COUNTER, NUMBER(refreshes),
+     "Readings of Redis that succeeded."},
+    {"kwatt_extender_whole_refreshes_total", KW_METRIC_COUNTER, NUMBER(whole_refreshes),
+     "Of them, those that read the index of all nodes, and not the feeds alone."},
+    {"kwatt_extender_redis_failures_total", KW_METRIC_COUNTER, NUMBER(redis_failures),
+     "Readings of Redis that failed."},
+    {"kwatt_extender_watching_nodes", KW_METRIC_GAUGE, TRUTH(watching_nodes),
+     "1 while the API server tells of nodes, their caps and domains."},
+    {"kwatt_extender_nodes_skipped_total", KW_METRIC_COUNTER, NUMBER(nodes_bad),
+     "Nodes that the API server told of and that were not understood."},
+    {"kwatt_extender_bad_node_values_total", KW_METRIC_COUNTER, NUMBER(bad_node_values),
+     "Labels and annotations of nodes that were replaced by their default."},
+    {"kwatt_extender_config_refused", KW_METRIC_GAUGE, TRUTH(config_refused),
+     "Whether the configuration that SIGHUP had read last cannot be taken."},
+    {"kwatt_extender_caps_file_bad", KW_METRIC_GAUGE, TRUTH(caps_file_bad),
+     "1 while the file of caps cannot be taken and its last good content holds."},
+    {"kwatt_extender_caps_closed", KW_METRIC_GAUGE, NUMBER(caps_closed),
+     "Caps of nodes and domains that are passed by what runs already."},
+    {"kwatt_extender_kube_writes_total", KW_METRIC_COUNTER, NUMBER(kube_writes),
+     "Annotations and Events that were sent to the API server."},
+    {"kwatt_extender_kube_write_failures_total", KW_METRIC_COUNTER, NUMBER(kube_write_failures),
+     "Of these, the ones that failed."},
+    {"kwatt_extender_wakes_total", KW_METRIC_COUNTER, NUMBER(wakes),
+     "Annotations that were written at once since a pod that caps had rejected "
+     "has room."},
+    {"kwatt_extender_events_dropped_total", KW_METRIC_COUNTER, NUMBER(events_dropped),
+     "Events for which there was no room."},
+    {"kwatt_extender_zones", KW_METRIC_GAUGE, NUMBER(zones),
+     "Zones whose price of energy is known."},
+    {"kwatt_extender_zones_file_bad", KW_METRIC_GAUGE, TRUTH(zones_file_bad),
+     "1 while the file of zones cannot be taken and its last good content holds."},
+    {"kwatt_extender_tiers_leader", KW_METRIC_GAUGE, TRUTH(tiers_leader),
+     "1 while this replica writes the tiers of nodes to their labels."},
+    {"kwatt_extender_tier_writes_total", KW_METRIC_COUNTER, NUMBER(tier_writes),
+     "Tiers of nodes that were sent to the API server."},
+    {"kwatt_extender_tier_write_failures_total", KW_METRIC_COUNTER, NUMBER(tier_write_failures),
+     "Of these, the ones that failed."},
+    {"kwatt_extender_tiers_due", KW_METRIC_GAUGE, NUMBER(tiers_due),
+     "Nodes whose tier was to be written when they were last looked at."},
+    {"kwatt_extender_dry_run_pods_total", KW_METRIC_COUNTER, NUMBER(dry_compared),
+     "Pods of a dry run that were seen bound to a node."},
+};
+
+static void page_rows(struct kw_metrics_page *page, const struct ext_stats *stats)
+{
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        const void *at = (const char *)stats + rows[i].offset;
+        kw_metrics_family(page, rows[i].name, rows[i].type, rows[i].help);
+        kw_metrics_u64(page, NULL,
+                       rows[i].is_truth ? *(const _Atomic bool *)at
+                                        : *(const _Atomic uint64_t *)at);
+    }
+}
+
 static void page_requests(struct kw_metrics_page *page, const struct ext_stats *stats)
 {
     kw_metrics_family(page, "kwatt_extender_requests_total", KW_METRIC_COUNTER,
@@ -70,9 +150,6 @@ static void page_requests(struct kw_metrics_page *page, const struct ext_stats *
                       "Nodes scored, by what the score rests on.");
     kw_metrics_u64(page, (const struct kw_label[]){{"by", "curve"}, {0}}, stats->scored);
     kw_metrics_u64(page, (const struct kw_label[]){{"by", "neutral"}, {0}}, stats->neutral);
-    kw_metrics_family(page, "kwatt_extender_bad_pod_values_total", KW_METRIC_COUNTER,
-                      "Requests and annotations of pods that were replaced by their default.");
-    kw_metrics_u64(page, NULL, stats->bad_pod_values);
 }
 
 static void page_profiles(struct kw_metrics_page *page, const struct ext_stats *stats)
@@ -82,17 +159,11 @@ static void page_profiles(struct kw_metrics_page *page, const struct ext_stats *
     for (unsigned i = 0; i < EXT_CPU_FROM__MAX; i++)
         kw_metrics_u64(page, (const struct kw_label[]){{"from", ext_cpu_from_names[i]}, {0}},
                        stats->outlooks[i]);
-    kw_metrics_family(page, "kwatt_extender_profiles", KW_METRIC_GAUGE,
-                      "Workloads of which the use of their pods was learnt.");
-    kw_metrics_u64(page, NULL, stats->profiles);
     kw_metrics_family(page, "kwatt_extender_profiles_skipped_total", KW_METRIC_COUNTER,
                       "Profiles of workloads that were left out, by reason.");
     for (unsigned i = 0; i < EXT_PROFILE_SKIP__MAX; i++)
         kw_metrics_u64(page, (const struct kw_label[]){{"reason", ext_profile_skip_names[i]}, {0}},
                        stats->profiles_skipped[i]);
-    kw_metrics_family(page, "kwatt_extender_profile_failures_total", KW_METRIC_COUNTER,
-                      "Readings of profiles from Redis that failed.");
-    kw_metrics_u64(page, NULL, stats->profile_failures);
 }
 
 static void page_nodes(struct kw_metrics_page *page, const struct ext_stats *stats,
@@ -118,84 +189,29 @@ static void page_nodes(struct kw_metrics_page *page, const struct ext_stats *sta
     for (unsigned i = 0; i < EXT_SKIP__MAX; i++)
         kw_metrics_u64(page, (const struct kw_label[]){{"reason", ext_skip_names[i]}, {0}},
                        stats->skipped[i]);
-    kw_metrics_family(page, "kwatt_extender_watching_pods", KW_METRIC_GAUGE,
-                      "1 while the API server tells of the pods that start.");
-    kw_metrics_u64(page, NULL, stats->watching ? 1 : 0);
-    kw_metrics_family(page, "kwatt_extender_pods_in_flight", KW_METRIC_GAUGE,
-                      "Pods that were placed and are not in what the agents measure yet.");
-    kw_metrics_u64(page, NULL, stats->flights);
     kw_metrics_family(page, "kwatt_extender_pods_skipped_total", KW_METRIC_COUNTER,
                       "Pods that start and were not reckoned with, by reason.");
     kw_metrics_u64(page, (const struct kw_label[]){{"reason", "bad"}, {0}}, stats->flights_bad);
     kw_metrics_u64(page, (const struct kw_label[]){{"reason", "room"}, {0}}, stats->flights_missed);
-    kw_metrics_family(page, "kwatt_extender_redis_up", KW_METRIC_GAUGE,
-                      "1 while the last reading of Redis succeeded.");
-    kw_metrics_u64(page, NULL, stats->redis_up ? 1 : 0);
-    kw_metrics_family(page, "kwatt_extender_refreshes_total", KW_METRIC_COUNTER,
-                      "Readings of Redis that succeeded.");
-    kw_metrics_u64(page, NULL, stats->refreshes);
-    kw_metrics_family(page, "kwatt_extender_whole_refreshes_total", KW_METRIC_COUNTER,
-                      "Of them, those that read the index of all nodes, and not the feeds alone.");
-    kw_metrics_u64(page, NULL, stats->whole_refreshes);
-    kw_metrics_family(page, "kwatt_extender_redis_failures_total", KW_METRIC_COUNTER,
-                      "Readings of Redis that failed.");
-    kw_metrics_u64(page, NULL, stats->redis_failures);
 }
 
 static void page_caps(struct kw_metrics_page *page, const struct ext_stats *stats)
 {
-    kw_metrics_family(page, "kwatt_extender_watching_nodes", KW_METRIC_GAUGE,
-                      "1 while the API server tells of nodes, their caps and domains.");
-    kw_metrics_u64(page, NULL, stats->watching_nodes ? 1 : 0);
-    kw_metrics_family(page, "kwatt_extender_nodes_skipped_total", KW_METRIC_COUNTER,
-                      "Nodes that the API server told of and that were not understood.");
-    kw_metrics_u64(page, NULL, stats->nodes_bad);
-    kw_metrics_family(page, "kwatt_extender_bad_node_values_total", KW_METRIC_COUNTER,
-                      "Labels and annotations of nodes that were replaced by their default.");
-    kw_metrics_u64(page, NULL, stats->bad_node_values);
-    kw_metrics_family(page, "kwatt_extender_config_refused", KW_METRIC_GAUGE,
-                      "Whether the configuration that SIGHUP had read last cannot be taken.");
-    kw_metrics_u64(page, NULL, stats->config_refused ? 1 : 0);
-    kw_metrics_family(page, "kwatt_extender_caps_file_bad", KW_METRIC_GAUGE,
-                      "1 while the file of caps cannot be taken and its last good content holds.");
-    kw_metrics_u64(page, NULL, stats->caps_file_bad ? 1 : 0);
     kw_metrics_family(page, "kwatt_extender_capped_candidates_total", KW_METRIC_COUNTER,
                       "Candidates that /filter did not pass, by the cap that was in the way.");
     for (unsigned i = EXT_CAP_PASSES + 1; i < EXT_CAP__MAX; i++)
         kw_metrics_u64(page, (const struct kw_label[]){{"cap", ext_cap_names[i]}, {0}},
                        stats->rejected[i]);
-    kw_metrics_family(page, "kwatt_extender_caps_closed", KW_METRIC_GAUGE,
-                      "Caps of nodes and domains that are passed by what runs already.");
-    kw_metrics_u64(page, NULL, stats->caps_closed);
     kw_metrics_family(page, "kwatt_extender_caps_guessed_nodes", KW_METRIC_GAUGE,
                       "Nodes that count for domains by their last figures (stale), or by the mean "
                       "of the others (unknown).");
     kw_metrics_u64(page, (const struct kw_label[]){{"reason", "stale"}, {0}}, stats->caps_stale);
     kw_metrics_u64(page, (const struct kw_label[]){{"reason", "unknown"}, {0}},
                    stats->caps_unknown);
-    kw_metrics_family(page, "kwatt_extender_kube_writes_total", KW_METRIC_COUNTER,
-                      "Annotations and Events that were sent to the API server.");
-    kw_metrics_u64(page, NULL, stats->kube_writes);
-    kw_metrics_family(page, "kwatt_extender_kube_write_failures_total", KW_METRIC_COUNTER,
-                      "Of these, the ones that failed.");
-    kw_metrics_u64(page, NULL, stats->kube_write_failures);
-    kw_metrics_family(page, "kwatt_extender_wakes_total", KW_METRIC_COUNTER,
-                      "Annotations that were written at once since a pod that caps had rejected "
-                      "has room.");
-    kw_metrics_u64(page, NULL, stats->wakes);
-    kw_metrics_family(page, "kwatt_extender_events_dropped_total", KW_METRIC_COUNTER,
-                      "Events for which there was no room.");
-    kw_metrics_u64(page, NULL, stats->events_dropped);
 }
 
 static void page_zones(struct kw_metrics_page *page, const struct ext_stats *stats)
 {
-    kw_metrics_family(page, "kwatt_extender_zones", KW_METRIC_GAUGE,
-                      "Zones whose price of energy is known.");
-    kw_metrics_u64(page, NULL, stats->zones);
-    kw_metrics_family(page, "kwatt_extender_zones_file_bad", KW_METRIC_GAUGE,
-                      "1 while the file of zones cannot be taken and its last good content holds.");
-    kw_metrics_u64(page, NULL, stats->zones_file_bad ? 1 : 0);
     kw_metrics_family(page, "kwatt_extender_zone_nodes", KW_METRIC_GAUGE,
                       "Nodes by whether their zone has a price; where not, they are priced as the "
                       "median: the file does not name it (unlisted), or no zone of theirs is known "
@@ -210,18 +226,6 @@ static void page_zones(struct kw_metrics_page *page, const struct ext_stats *sta
 
 static void page_tiers(struct kw_metrics_page *page, const struct ext_stats *stats)
 {
-    kw_metrics_family(page, "kwatt_extender_tiers_leader", KW_METRIC_GAUGE,
-                      "1 while this replica writes the tiers of nodes to their labels.");
-    kw_metrics_u64(page, NULL, stats->tiers_leader ? 1 : 0);
-    kw_metrics_family(page, "kwatt_extender_tier_writes_total", KW_METRIC_COUNTER,
-                      "Tiers of nodes that were sent to the API server.");
-    kw_metrics_u64(page, NULL, stats->tier_writes);
-    kw_metrics_family(page, "kwatt_extender_tier_write_failures_total", KW_METRIC_COUNTER,
-                      "Of these, the ones that failed.");
-    kw_metrics_u64(page, NULL, stats->tier_write_failures);
-    kw_metrics_family(page, "kwatt_extender_tiers_due", KW_METRIC_GAUGE,
-                      "Nodes whose tier was to be written when they were last looked at.");
-    kw_metrics_u64(page, NULL, stats->tiers_due);
     kw_metrics_family(page, "kwatt_extender_tiers_pod_cores", KW_METRIC_GAUGE,
                       "CPU of the typical pod that tiers are made for; 0 without tiers.");
     kw_metrics_double(page, NULL, (double)stats->tiers_mcpu / 1000);
@@ -229,9 +233,6 @@ static void page_tiers(struct kw_metrics_page *page, const struct ext_stats *sta
 
 static void page_dry_run(struct kw_metrics_page *page, const struct ext_stats *stats)
 {
-    kw_metrics_family(page, "kwatt_extender_dry_run_pods_total", KW_METRIC_COUNTER,
-                      "Pods of a dry run that were seen bound to a node.");
-    kw_metrics_u64(page, NULL, stats->dry_compared);
     kw_metrics_family(page, "kwatt_extender_dry_run_saved_watts", KW_METRIC_GAUGE,
                       "Watts that these would have added less on the nodes kwatt found best, all "
                       "together.");
@@ -249,6 +250,7 @@ int ext_stats_page(const struct ext_stats *stats, const struct ext_census *censu
     kw_metrics_family(&page, "kwatt_extender_build_info", KW_METRIC_GAUGE,
                       "Version of the program; always 1.");
     kw_metrics_u64(&page, build, 1);
+    page_rows(&page, stats);
     page_requests(&page, stats);
     page_profiles(&page, stats);
     page_nodes(&page, stats, census, now_ns);
