@@ -152,8 +152,8 @@ static const struct kw_conf_option rows[] = {
      .key = "capSigmaPermille",
      .type = KW_CONF_U64,
      .offset = AT(cap_sigma_permille),
-     /* one moment in two hundred lies above them; `scripts/bench caps` passes no cap with them
-      * where pods wander by a tenth of their requests, by up to 6 % with one */
+     /* `scripts/bench caps`: no cap is passed in weeks with them where pods wander by a tenth of
+      * what they ask for, and some are without */
      .def = "2500",
      .min = 0,
      .max = 10000,

@@ -87,9 +87,9 @@ int main(void)
     days = live(3, restless);
     print("restless pods, two replicas asked by turns", &days, &without, false);
     restless.scattered = false;
-    restless.sigmas = 1;
+    restless.sigmas = 0;
     days = live(3, restless);
-    print("restless pods, 1 sigma", &days, &without, false);
+    print("restless pods, no deviations", &days, &without, false);
     const struct kwt_caps_options greedy = {.replicas = 2, .sigmas = SIGMAS, .greedy = 0.1};
     days = live(3, greedy);
     print("a tenth of the pods uses twice its request", &days, &without, false);

@@ -405,6 +405,8 @@ profiles:
 - schedulerName: {{ .Values.scheduler.schedulerName }}
   plugins:
     score:
+      disabled:
+      - name: NodeResourcesBalancedAllocation
       enabled:
       - name: NodeAffinity
         weight: {{ .Values.scheduler.weight }}
