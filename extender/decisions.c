@@ -74,7 +74,9 @@ bool ext_decisions_bound(struct ext_decisions *decisions, const char *uid, const
         struct ext_decision *decision = &place->decision;
         if (!hold(place))
             continue; /* being written or read: one decision does not learn where its pod went */
-        bool found = !decision->filter && strcmp(decision->uid, uid) == 0;
+        /* of one node that passed, no score is asked for */
+        bool placed = !decision->filter || decision->capped[EXT_CAP_PASSES] > 0;
+        bool found = placed && strcmp(decision->uid, uid) == 0;
         bool saved = found && decision->dry && decision->chosen[0] == '\0' && mw >= 0 &&
                      decision->n_best > 0;
         if (found) {
@@ -358,10 +360,12 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
     add_name(out, decision->ns);
     (void)kw_buf_adds(out, "/");
     add_name(out, decision->pod);
-    (void)kw_buf_addf(out, "%s\n  %llu candidates, %llu known; %.3f cores (%s), placement %s",
+    (void)kw_buf_addf(out, "%s\n  %llu candidates",
                       decision->dry ? "  (dry run: the scheduler was told nothing)" : "",
-                      (unsigned long long)decision->candidates, (unsigned long long)decision->known,
-                      (double)decision->outlook.mcpu / 1000,
+                      (unsigned long long)decision->candidates);
+    if (!decision->filter) /* caps go by what was last known, scores by what is known now */
+        (void)kw_buf_addf(out, ", %llu known", (unsigned long long)decision->known);
+    (void)kw_buf_addf(out, "; %.3f cores (%s), placement %s", (double)decision->outlook.mcpu / 1000,
                       ext_cpu_from_names[decision->outlook.from],
                       kw_placement_names[decision->placement]);
     if (decision->data_age_ms >= 0)
@@ -375,6 +379,7 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
     write_profile_text(decision, out);
     if (decision->filter) {
         write_filter_text(decision, out);
+        write_chosen_text(decision, out);
         return;
     }
     if (neutral != NULL) {

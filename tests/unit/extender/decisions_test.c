@@ -144,6 +144,7 @@ static void test_caps_and_bindings(void **state)
     (void)snprintf(decision->uid, sizeof(decision->uid), "u-1");
     ext_decisions_done(f->decisions, decision);
     assert_int_equal(page(f, "fig", EXT_FORM_TEXT), 1);
+    assert_non_null(strstr(f->page.data, "\n  9 candidates; 0.000 cores"));
     assert_non_null(strstr(f->page.data, "\n  the API server was away: pods that started"));
     assert_non_null(strstr(f->page.data, "caps let 2 of 9 candidates pass; the others:\n"
                                          "       4  kwatt: no room under the node's power cap\n"
@@ -176,6 +177,17 @@ static void test_caps_and_bindings(void **state)
     assert_true(ext_decisions_follow(f->decisions, &seen, &copy));
     assert_string_equal(copy.pod, "date");
     assert_false(ext_decisions_follow(f->decisions, &seen, &copy));
+    /* where one node alone passed, scores were not asked for */
+    decision = ext_decisions_next(f->decisions);
+    decision->t_unix_ms = 1;
+    decision->filter = true;
+    decision->capped[EXT_CAP_PASSES] = 1;
+    (void)snprintf(decision->pod, sizeof(decision->pod), "plum");
+    (void)snprintf(decision->uid, sizeof(decision->uid), "u-3");
+    ext_decisions_done(f->decisions, decision);
+    (void)ext_decisions_bound(f->decisions, "u-3", "barn-y", 4000, &saved_mw);
+    assert_int_equal(page(f, "plum", EXT_FORM_TEXT), 1);
+    assert_non_null(strstr(f->page.data, "\n  bound to barn-y, where it adds 4.0 W\n"));
 }
 
 /** The sum stands where all pods do, and in each document. */
