@@ -16,6 +16,7 @@ from process import check, wait_for
 
 RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
 PODS = "/api/v1/namespaces/default/pods"
+BURST = 500
 
 
 class Rig:
@@ -47,10 +48,10 @@ class Rig:
                 "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}]}})
         return f"{PODS}/{name}"
 
-    def bind(self, path: str, node: str) -> None:
+    def bind(self, path: str, node: str, options: str = "") -> None:
         name = path.rsplit("/", 1)[1]
-        self.server.request("POST", f"{path}/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
-                                                        "target": {"apiVersion": "v1", "kind": "Node", "name": node}})
+        self.server.request("POST", f"{path}/binding{options}", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+                                                                 "target": {"apiVersion": "v1", "kind": "Node", "name": node}})
 
     def phase(self, path: str, phase: str) -> None:
         self.server.request("PATCH", f"{path}/status", {"status": {"phase": phase}}, "application/merge-patch+json")
@@ -127,6 +128,51 @@ def two_replicas_agree(rig: Rig) -> None:
     print("ok two replicas agree")
 
 
+def tries_leave_no_trace(rig: Rig) -> None:
+    rig.until([10, 5])
+    path = rig.pod("tried", "4")
+    for _ in range(3):
+        check(rig.scores() == [10, 5], "a pod that was asked about counts")
+    rig.bind(path, "free", "?dryRun=All")
+    check(rig.server.request("GET", path)["spec"].get("nodeName") is None, "a dry run has bound it")
+    rig.bind(path, "free")
+    rig.in_flight(1)
+    try:
+        rig.bind(path, "full")
+    except apiserver.Failure:
+        pass        # 409: it is bound
+    else:
+        raise apiserver.Failure("a pod was bound twice")
+    rig.until([5, 10])
+    check(rig.extender.metric("kwatt_extender_pods_in_flight") == 1, "a binding that failed counts")
+    rig.delete(path)
+    rig.measured(full=3000, free=1000)
+    rig.until([10, 5])
+    print("ok retries, dry runs and bindings that fail leave no trace")
+
+
+def a_burst_is_spread(rig: Rig) -> None:
+    """500 pods of a hundredth of a core between two samples, each asked about and bound where it is cheapest: 8 cores have 3 and 1 in use,
+    and the fuller one is the cheaper one only as long as it has room."""
+    went = {"full": 0, "free": 0}
+    paths = []
+    for number in range(BURST):
+        paths.append(rig.pod(f"burst-{number}", "10m"))
+        full, free = rig.scores()
+        node = "full" if full > free else "free"
+        rig.bind(paths[-1], node)
+        went[node] += 1
+        if number % 50 == 49:   # however slow the machine is
+            rig.in_flight(number + 1)
+    rig.in_flight(BURST)
+    check(min(went.values()) >= BURST / 10, f"the burst was piled up: {went}")
+    check(rig.extender.metric('kwatt_extender_pods_skipped_total{reason="room"}') == 0, "pods of the burst do not count")
+    for path in paths:
+        rig.delete(path)
+    rig.measured(full=3000, free=1000)
+    print(f"ok a burst of {BURST} pods is spread: {went}")
+
+
 def api_server_goes(rig: Rig) -> None:
     path = rig.pod("meanwhile", "4")
     rig.bind(path, "free")
@@ -149,7 +195,7 @@ def test(server: apiserver.ApiServer) -> None:
     rig = Rig(server)
     try:
         wait_for("the pods are watched", lambda: rig.extender.metric("kwatt_extender_watching_pods") == 1)
-        for part in (placed_pods_count, pods_that_never_start, two_replicas_agree, api_server_goes):
+        for part in (placed_pods_count, pods_that_never_start, two_replicas_agree, tries_leave_no_trace, a_burst_is_spread, api_server_goes):
             part(rig)
         check(rig.extender.metric('kwatt_extender_pods_skipped_total{reason="bad"}') == 0, "a pod was not understood")
         check(rig.extender.stop() == 0, rig.extender.log())
