@@ -48,9 +48,11 @@ static uint64_t machine_of(const struct kw_curve *curve)
 
 void ext_pool_take(struct ext_node *node, const struct kw_curve *curve)
 {
+    uint64_t machine = machine_of(curve);
+
+    node->pooled = node->pooled && machine == node->machine;
     node->capacity_mcpu = (double)curve->capacity_mcpu;
-    node->machine = machine_of(curve);
-    node->pooled = false;
+    node->machine = machine;
     for (uint32_t i = 0; i < curve->n; i++) {
         node->own_mw[i] = curve->knots[i].mw;
         node->own_sureness[i] = (uint8_t)(curve->knots[i].confidence_permille / SURENESS_UNIT);
@@ -58,7 +60,8 @@ void ext_pool_take(struct ext_node *node, const struct kw_curve *curve)
     node->seen_sleep_mw = curve->has_sleep ? curve->sleep_mw : EXT_SLEEP_UNSEEN;
     node->seen_wake_uj = curve->has_wake ? (float)curve->wake_uj : -1;
     ext_watts_curve(&node->watts, curve);
-    ext_hull_build(curve, &node->pricing, &node->hull);
+    if (!node->pooled)
+        ext_hull_build(curve, &node->pricing, &node->hull);
 }
 
 /** The node's own curve, as far as hulls need it. */

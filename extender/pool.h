@@ -18,7 +18,8 @@
  * node can do to those that it claims to be like. */
 #define EXT_POOL_APART 0.2
 
-/** Takes what an agent knows of its node: capacity, watts, class and the hull of that curve alone.
+/** Takes what an agent knows of its node: capacity, watts, class and the hull of that curve alone;
+ * a node that shares a hull keeps it until its class is settled anew.
  * @param node pricing is set. @param curve one that kw_curve_check accepts. */
 void ext_pool_take(struct ext_node *node, const struct kw_curve *curve);
 

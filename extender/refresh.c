@@ -27,6 +27,7 @@
 
 #include "api/names.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/num.h"
 #include "extender/feed.h"
 #include "extender/pool.h"
@@ -41,6 +42,9 @@
 /** Unix milliseconds as a sorted set holds them: a double, exact up to 2^53. */
 #define SCORE_MAX 9007199254740992.0
 
+/** Curves change slowly, and settling 15000 nodes takes 14 ms. */
+#define SETTLE_EVERY_NS (10 * (int64_t)KW_NS_PER_S)
+
 /** Refreshes from one reading of the index to the next. */
 #define FOLLOWED_MAX 10
 
@@ -50,9 +54,11 @@ struct ext_refresh {
     uint64_t seed;
     struct kw_sample *scratch;
     struct ext_feed feed;
-    unsigned followed; /**< refreshes since the index was read */
-    bool lost;         /**< the last refresh failed */
-    int64_t back_ns;   /**< when one succeeded again */
+    unsigned followed;  /**< refreshes since the index was read */
+    bool unsettled;     /**< curves have changed since nodes were settled last, */
+    int64_t settled_ns; /**< at that time */
+    bool lost;          /**< the last refresh failed */
+    int64_t back_ns;    /**< when one succeeded again */
     _Atomic bool cancelled;
 };
 
@@ -66,7 +72,8 @@ struct work {
     struct ext_node *added;     /**< that were not in it; their names are the index's */
     size_t n_added;
     bool *listed; /**< of those in it, which the index has */
-    bool curves;  /**< some have changed, or nodes come or go: what they share is to be settled */
+    bool curves;  /**< some have changed: what they share is to be settled, some time */
+    bool kinds;   /**< nodes come or go, or are other machines: at once */
     bool unknown; /**< a feed spoke of a node that is not in it */
     struct ext_record batch[BATCH];
     size_t n_batch;
@@ -139,6 +146,7 @@ static int put_node(struct work *work, const struct ext_node *before, const stru
         return 0;
     }
     work->curves |= before->curve_hash != node->curve_hash;
+    work->kinds |= before->machine != node->machine || before->has_curve != node->has_curve;
     size_t index = (size_t)(before - last->nodes);
     if (work->fresh == NULL)
         work->fresh = ext_snapshot_copy(work->before);
@@ -296,7 +304,7 @@ static int rebuild(struct work *work)
 
     if (nodes == NULL)
         return -ENOMEM;
-    work->curves = true;
+    work->kinds = true;
     for (size_t i = 0; i < n_last; i++) {
         if (stays(work, last, i))
             nodes[n++] = last->nodes[i];
@@ -393,14 +401,23 @@ static int follow(struct work *work, struct kw_err *err)
     return ext_feed_read(&refresh->feed, refresh->redis, take_published, work, err);
 }
 
-/** Lets machines of one kind share what they have learnt. @return 0 or -ENOMEM. */
-static int settle(struct ext_snapshot *snapshot)
+/** Lets machines of one kind share what they have learnt, where it is time. @return 0 or -ENOMEM.
+ */
+static int settle(struct work *work, struct ext_snapshot *snapshot)
 {
-    int rc = ext_pool_settle(snapshot->nodes, snapshot->n);
+    struct ext_refresh *refresh = work->refresh;
+    int64_t now_ns = work->now->now_ns;
 
-    if (rc == 0)
-        ext_snapshot_restand(snapshot);
-    return rc;
+    refresh->unsettled |= work->curves;
+    if (!work->kinds && !(refresh->unsettled && now_ns - refresh->settled_ns >= SETTLE_EVERY_NS))
+        return 0;
+    int rc = ext_pool_settle(snapshot->nodes, snapshot->n);
+    if (rc < 0)
+        return rc;
+    ext_snapshot_restand(snapshot);
+    refresh->unsettled = false;
+    refresh->settled_ns = now_ns;
+    return 0;
 }
 
 static int run(struct work *work, struct kw_err *err)
@@ -413,8 +430,8 @@ static int run(struct work *work, struct kw_err *err)
     }
     if (rc >= 0 && work->result->snapshot == NULL)
         work->result->snapshot = KW_TAKE_PTR(work->fresh);
-    if (rc >= 0 && work->curves && work->result->snapshot != NULL)
-        rc = settle(work->result->snapshot);
+    if (rc >= 0 && work->result->snapshot != NULL)
+        rc = settle(work, work->result->snapshot);
     if (rc < 0)
         work->refresh->feed.marked = false; /* what it gave is lost with this refresh */
     free(work->added);

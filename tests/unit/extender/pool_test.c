@@ -142,6 +142,28 @@ static void test_no_longer_shared(void **state)
     assert_false(nodes[0].pooled);
 }
 
+/* A node that shares a hull keeps it when it has learnt something, until all are settled; one that
+ * is another machine does not. */
+static void test_kept_until_settled(void **state)
+{
+    (void)state;
+    const struct known a = {"a", {100, 200, 300}, SURE, true};
+    struct ext_node nodes[2] = {node_of(&a), node_of(&a)};
+    struct kw_curve learnt = {.capacity_mcpu = 8000, .n = 3, .machine = "a"};
+    const uint32_t mw[3] = {100, 210, 330};
+
+    for (uint32_t k = 0; k < 3; k++)
+        learnt.knots[k] = (struct kw_curve_knot){500 * k, mw[k], 1000};
+    assert_int_equal(ext_pool_settle(nodes, 2), 0);
+    ext_pool_take(&nodes[1], &learnt);
+    assert_true(nodes[1].pooled && same_hull(&nodes[0].hull, &nodes[1].hull));
+    assert_int_equal(ext_pool_settle(nodes, 2), 0);
+    assert_true(nodes[1].pooled && same_hull(&nodes[0].hull, &nodes[1].hull));
+    (void)snprintf(learnt.machine, sizeof(learnt.machine), "b");
+    ext_pool_take(&nodes[1], &learnt);
+    assert_false(nodes[1].pooled || same_hull(&nodes[0].hull, &nodes[1].hull));
+}
+
 /* One curve, but each is priced by what it is. */
 static void test_pricing_stays_its_own(void **state)
 {
@@ -247,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_no_longer_shared),
+        cmocka_unit_test(test_kept_until_settled),
         cmocka_unit_test(test_pricing_stays_its_own),
         cmocka_unit_test(test_level),
         cmocka_unit_test(test_level_of_many),
