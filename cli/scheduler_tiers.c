@@ -4,8 +4,8 @@
  * weights of all terms that hold for a node, and each term costs a comparison per node and pod: so
  * there is one for each binary digit of what a tier is worth, and not one for each tier. Without
  * preferences NodeAffinity is passed over; with them it is one more plugin that scores each node,
- * which at 500 nodes is a quarter of the scheduler's time for a pod (`scripts/bench scheduler`). So
- * another one is left out, of those that tiers would have to outweigh.
+ * which costs more than the terms do. So another one is left out, of those that tiers would have to
+ * outweigh.
  */
 #include <inttypes.h>
 

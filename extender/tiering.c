@@ -17,6 +17,7 @@
 #include "common/backoff.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/kube_lease_news.h"
 #include "common/worker.h"
 #include "extender/tiers.h"
 
@@ -35,8 +36,8 @@ struct ext_tiering {
     struct kw_worker worker;
     /* of the thread */
     struct kw_backoff backoff;
-    bool led, failing_said;
-    char holder[256]; /**< as it was told */
+    struct kw_lease_seen seen; /**< as it was told */
+    bool failing_said;
 };
 
 static bool leads(const struct ext_tiering *tiering)
@@ -55,17 +56,23 @@ static void tell_leader(struct ext_tiering *tiering)
         return;
     kw_kube_lease_status(tiering->lease, &status);
     struct kw_field lease = kw_str("lease", kw_kube_lease_name(tiering->lease));
-    if (status.held && !tiering->led)
-        kw_log_info(log, "this replica writes the tiers of nodes", lease);
-    else if (!status.held && tiering->led)
+    switch (kw_lease_news(&tiering->seen, &status)) {
+    case KW_LEASE_TAKEN: kw_log_info(log, "this replica writes the tiers of nodes", lease); break;
+    case KW_LEASE_LOST:
         kw_log_warn(log, "this replica writes tiers of nodes no longer", lease,
                     kw_str("error", status.error));
-    else if (!status.held && status.holder[0] != '\0' &&
-             strcmp(status.holder, tiering->holder) != 0)
+        break;
+    case KW_LEASE_OTHERS:
         kw_log_info(log, "another replica writes the tiers of nodes", lease,
                     kw_str("leader", status.holder));
-    (void)snprintf(tiering->holder, sizeof(tiering->holder), "%s", status.holder);
-    tiering->led = status.held;
+        break;
+    case KW_LEASE_UNUSABLE:
+        kw_log_warn(log, "the lease cannot be used; this replica writes no tiers of nodes", lease,
+                    kw_str("error", status.error));
+        break;
+    case KW_LEASE_SAME:
+    case KW_LEASE_NEWS__MAX: break;
+    }
 }
 
 /** Writes one label. @return 0, also where the node is gone; as kw_kube_send. */
@@ -174,11 +181,8 @@ static int start(struct ext_tiering *tiering, struct kw_err *err)
     if (settings->enabled)
         rc = kw_kube_lease_start(&lease, &tiering->lease, err);
     kube.cancel_fd = tiering->cancel_fd;
-    kube.timeout_ms = TIMEOUT_MS;
-    if (settings->enabled &&
-        settings->duration_ns - settings->renew_deadline_ns < (uint64_t)TIMEOUT_MS * KW_NS_PER_MS)
-        kube.timeout_ms =
-            (uint32_t)((settings->duration_ns - settings->renew_deadline_ns) / KW_NS_PER_MS);
+    uint32_t lease_ms = kw_lease_timeout_ms(settings);
+    kube.timeout_ms = lease_ms > 0 && lease_ms < TIMEOUT_MS ? lease_ms : TIMEOUT_MS;
     if (rc == 0)
         rc = kw_kube_new(&kube, &tiering->kube, err);
     if (rc < 0)

@@ -6,6 +6,7 @@
 
 #include "common/err.h"
 #include "common/kube_lease.h"
+#include "common/kube_lease_news.h"
 #include "common/log.h"
 #include "vpa-recommender/options.h"
 #include "vpa-recommender/stats.h"
@@ -17,8 +18,7 @@
 /** Zero-initialised: no election, so that it leads. */
 struct rec_leading {
     struct kw_kube_lease *lease; /**< NULL: no election */
-    bool led, down;              /**< as it was told */
-    char holder[256];            /**< of the Lease, as it was told */
+    struct kw_lease_seen seen;   /**< as it was told */
 };
 
 /** Takes part in the election where that is wanted. @param wake called on another thread when
@@ -26,10 +26,6 @@ struct rec_leading {
  * kw_kube_lease_start. */
 int rec_leading_start(struct rec_leading *leading, const struct rec_settings *settings,
                       void (*wake)(void *user), void *user, struct kw_err *err);
-
-/** How long a call may take, so that a write that was begun as leader has ended before another can
- * lead. @return 0: as long as any. */
-uint32_t rec_leading_timeout_ms(const struct kw_kube_lease_settings *settings);
 
 /** Says who leads, once each time that it is another. @return whether this replica does since just
  * now. */

@@ -323,7 +323,7 @@ static int start_client(struct rec_recommender *recommender, struct kw_err *err)
         .recommender = settings->recommender_name,
         .namespace_ = settings->vpa_object_namespace,
         .lease = recommender->leading.lease,
-        .timeout_ms = rec_leading_timeout_ms(&settings->lease),
+        .timeout_ms = kw_lease_timeout_ms(&settings->lease),
         .interval_ns = settings->interval_ns,
         .sample_interval_ms = settings->sample_interval_ns / KW_NS_PER_MS,
         .cancel_fd = kw_source_fd(recommender->signals),
