@@ -200,7 +200,7 @@ class Explain(Case):
         latest = self.extender.ask("/explain?pod=orchard/p").json()["decisions"][0]
         self.assertEqual((latest["candidates"], latest["known"], latest["mcpu"], latest["mcpu_from"]), (3, 2, 1000, "requests"))
         self.assertEqual((latest["min_mw"], latest["max_mw"]), (5000, 20000))
-        self.assertEqual(latest["best"], [{"node": "cheap", "mw": 5000, "used_mcpu": 1000, "fill_permille": 125, "score": 10}])
+        self.assertEqual(latest["best"], [{"node": "cheap", "mw": 5000, "used_mcpu": 1000, "fill_permille": 125, "score": 10, "wake_j": None}])
         self.assertGreaterEqual(latest["data_age_ms"], 0)
         self.assertEqual(self.extender.ask("/explain?pod=other/p").json(), {"decisions": []})
         self.assertEqual(self.extender.ask("/explain?as=text&pod=other/p").status, 404)
