@@ -14,6 +14,22 @@
 
 #define WINDOWS   200
 #define WINDOW_NS UINT64_C(100000000)
+#define GROWTHS   20 /* of a buffer, twofold, from some bytes to 4 MiB */
+
+static _Atomic size_t allocations; /* the recorder's thread writes */
+
+#define WRAP(name, params, args)   \
+    void *__real_##name params;    \
+    void *__wrap_##name params;    \
+    void *__wrap_##name params     \
+    {                              \
+        allocations++;             \
+        return __real_##name args; \
+    }
+WRAP(malloc, (size_t n), (n))
+WRAP(calloc, (size_t n, size_t size), (n, size))
+WRAP(realloc, (void *old, size_t n), (old, n))
+WRAP(reallocarray, (void *old, size_t n, size_t size), (old, n, size))
 
 static struct kwt_tree tree;
 static char file[128];
@@ -164,6 +180,63 @@ static void test_same_energies_again(void **state)
     end(&rig);
 }
 
+/** Every method splits without an allocation once it knows its workloads. */
+static void test_methods_allocate_nothing(void **state)
+{
+    static struct agent_features features[200];
+    static struct agent_share shares[200];
+    void *self = NULL;
+
+    (void)state;
+    for (size_t m = 0; agent_attributions[m] != NULL; m++) {
+        size_t before = 0;
+        assert_int_equal(agent_attributions[m]->open(AGENT_WORKLOADS_MAX + 1, &self), 0);
+        for (unsigned k = 0; k < 300; k++) {
+            struct agent_window window = {.domain = k % 2,
+                                          .dram = k % 2 == 1,
+                                          .has = AGENT_HAS_SMT | AGENT_HAS_COUNTERS,
+                                          .n_cpus = 64,
+                                          .interval_ns = WINDOW_NS,
+                                          .measured_uj = 3000000 + k % 17 * 100000,
+                                          .idle_prior_mw = 10000,
+                                          .n = 200,
+                                          .features = features};
+            struct agent_split split = {.shares = shares};
+            if (k == 2) /* each domain had its first window */
+                before = allocations;
+            for (size_t i = 0; i < 200; i++) /* a new one in every window, and one that ended */
+                features[i] =
+                    (struct agent_features){.workload = i > 0 ? i + k : 0,
+                                            .kin = i % 7,
+                                            .cpu_ns = (k * 7919 + i * 104729) % 50 * 1000000,
+                                            .cycles = 100000000,
+                                            .instructions = 100000000};
+            agent_attributions[m]->forget(self, k);
+            agent_attributions[m]->split(self, &window, &split);
+        }
+        assert_int_equal(allocations, before);
+        agent_attributions[m]->close(&self);
+    }
+}
+
+/** From the ledger to the file: no window allocates. Only the two buffers may grow, twofold each
+ * time and to 4 MiB at most, as the writer comes to run. */
+static void test_windows_allocate_nothing(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    begin(&rig, UINT64_MAX);
+    for (unsigned k = 0; k < 50; k++)
+        window(&rig, k);
+    size_t before = allocations;
+    for (unsigned k = 50; k < 3050; k++)
+        window(&rig, k);
+    assert_true(allocations - before <= 2 * GROWTHS);
+    end(&rig);
+    assert_int_equal(unlink(file), 0); /* others begin it anew */
+}
+
 static void test_a_full_file_is_left_alone(void **state)
 {
     struct agent_recorder *recorder = NULL;
@@ -243,6 +316,8 @@ static void test_what_cannot_be_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_methods_allocate_nothing),
+        cmocka_unit_test(test_windows_allocate_nothing),
         cmocka_unit_test(test_same_energies_again),
         cmocka_unit_test(test_a_full_file_is_left_alone),
         cmocka_unit_test(test_the_limit_ends_it_with_a_whole_line),
