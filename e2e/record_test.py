@@ -75,7 +75,7 @@ def same_energies(method: str) -> None:
             check(row["cpu_uj"] == pod["active_uj"] and row["sigma_uj"] == pod["sigma_uj"],
                   f"{pod['id']}: {row} again, was {pod['active_uj']} +- {pod['sigma_uj']}")
         every = replay(str(path), "--attribution", "all")
-        check(len(every["methods"]) == 6 and every["methods"][0]["domains"][0]["measured_uj"] == truth["measured_uj"],
+        check(len(every["methods"]) == 7 and every["methods"][0]["domains"][0]["measured_uj"] == truth["measured_uj"],
               "all methods see the same energy")
         print(f"  {method}: {again['windows']} windows, {domain['measured_uj']} uJ, {len(pods)} workloads")
 

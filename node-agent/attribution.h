@@ -54,7 +54,8 @@ struct agent_window {
 
 struct agent_split {
     uint64_t idle_uj;
-    uint64_t unattributed_uj; /**< what no rule could place; 0 in a window with any CPU time */
+    uint64_t unattributed_uj; /**< what no rule could place; 0 in a window with any CPU time, but
+                                 for "regression-raw" */
     uint64_t idle_mw, idle_sigma_mw; /**< the method's present idea of idle power */
     struct agent_share *shares;      /**< n, the caller's */
 };
@@ -82,6 +83,7 @@ extern const struct agent_attribution_ops agent_attribution_ratio_cpu;
 extern const struct agent_attribution_ops agent_attribution_ratio_instructions;
 extern const struct agent_attribution_ops agent_attribution_kepler;
 extern const struct agent_attribution_ops agent_attribution_regression;
+extern const struct agent_attribution_ops agent_attribution_regression_raw;
 extern const struct agent_attribution_ops agent_attribution_polynomial;
 
 /** Methods; ends with NULL. */

@@ -6,7 +6,9 @@
  * was measured; the published ones do not, and are far worse for it. For comparison: workloads
  * whose instructions cost more than others' look the same to it.
  *
- * "regression": one weight a feature (Kepler before 0.10). "polynomial": squares, too, and weights
+ * "regression": one weight a feature (Kepler before 0.10). "regression-raw": the same as it was
+ * published, not rescaled: what the weights do not explain is nobody's, and only where they explain
+ * more than there is, all get less. "polynomial": squares, too, and weights
  * of their own for each 100 MHz of frequency, as SmartWatts has them (Fieni, Rouvoy, Seinturier,
  * "SmartWatts: Self-Calibrating Software-Defined Power Meter for Containers", CCGRID 2020). The
  * square of a sum is not the sum of squares, so that what a workload gets of it is less than its
@@ -42,6 +44,7 @@ struct regression {
     size_t max_workloads;
     size_t n_weights; /* LINEAR or WEIGHTS_MAX */
     size_t n_layers;  /* of frequency */
+    bool raw;         /* not rescaled */
     struct agent_filter *filters[DOMAINS_MAX][LAYERS];
     struct agent_owed owed[DOMAINS_MAX];
     uint64_t *weights, *given, *scratch;
@@ -63,7 +66,7 @@ static void regression_close(void **self)
     free(regression);
 }
 
-static int open_with(size_t max_workloads, size_t n_weights, size_t n_layers, void **ret)
+static int open_with(size_t max_workloads, size_t n_weights, size_t n_layers, bool raw, void **ret)
 {
     struct regression *regression = calloc(1, sizeof(*regression));
     void *owned = regression;
@@ -73,6 +76,7 @@ static int open_with(size_t max_workloads, size_t n_weights, size_t n_layers, vo
     regression->max_workloads = max_workloads;
     regression->n_weights = n_weights;
     regression->n_layers = n_layers;
+    regression->raw = raw;
     regression->weights = calloc(max_workloads, sizeof(uint64_t));
     regression->given = calloc(max_workloads, sizeof(uint64_t));
     regression->scratch = calloc(max_workloads, sizeof(uint64_t));
@@ -86,12 +90,17 @@ static int open_with(size_t max_workloads, size_t n_weights, size_t n_layers, vo
 
 static int regression_open(size_t max_workloads, void **ret)
 {
-    return open_with(max_workloads, LINEAR, 1, ret);
+    return open_with(max_workloads, LINEAR, 1, false, ret);
+}
+
+static int raw_open(size_t max_workloads, void **ret)
+{
+    return open_with(max_workloads, LINEAR, 1, true, ret);
 }
 
 static int polynomial_open(size_t max_workloads, void **ret)
 {
-    return open_with(max_workloads, WEIGHTS_MAX, LAYERS, ret);
+    return open_with(max_workloads, WEIGHTS_MAX, LAYERS, false, ret);
 }
 
 static void add_features(const struct agent_window *window, const struct agent_features *features,
@@ -143,6 +152,25 @@ static struct agent_filter *filter_of(struct regression *regression,
     return *place;
 }
 
+/** Moves weights that came out below 0 there, and the others by what they are tied to them: what
+ * they say of the sum stays. (Tried: without the others, weights of features that are much alike
+ * chase each other up to no end.) A feature and its square are so much alike that one may make up
+ * for the other below 0: those are left. */
+static void keep_positive(struct agent_filter *filter)
+{
+    for (size_t i = 0; i < LINEAR && agent_filter_count(filter) == LINEAR; i++) {
+        double below = agent_filter_mean(filter, i);
+        if (below >= 0)
+            continue;
+        for (size_t j = 0; j < LINEAR; j++) {
+            double moved =
+                agent_filter_mean(filter, j) -
+                below * agent_filter_covariance(filter, i, j) / agent_filter_variance(filter, i);
+            agent_filter_clamp(filter, j, moved, moved);
+        }
+    }
+}
+
 static void fit(struct agent_filter *filter, const struct agent_window *window, size_t n)
 {
     double x[WEIGHTS_MAX] = {(double)window->interval_ns * 1e-9};
@@ -157,21 +185,15 @@ static void fit(struct agent_filter *filter, const struct agent_window *window, 
         expected += agent_filter_mean(filter, i) * x[i];
     double noise = pow(NOISE_PART * measured, 2) + pow(NOISE_W * x[0], 2);
     (void)agent_filter_update(filter, x, measured - expected, noise);
-    /* a feature and its square are so much alike that one may make up for the other below 0 */
-    for (size_t i = 0; i < LINEAR && agent_filter_count(filter) == LINEAR; i++)
-        agent_filter_clamp(filter, i, 0, 1e9);
+    keep_positive(filter);
 }
 
-static void regression_split(void *self, const struct agent_window *window, struct agent_split *ret)
+/** What each workload weighs, of all of them. @return the sum, J. */
+static double weigh(struct regression *regression, const struct agent_filter *filter,
+                    const struct agent_window *window, size_t n)
 {
-    struct regression *regression = self;
-    struct agent_owed elsewhere = {0};
-    size_t n = window->n < regression->max_workloads ? window->n : regression->max_workloads;
-    struct agent_filter *filter = filter_of(regression, window, n);
     double all = 0;
 
-    if (filter != NULL)
-        fit(filter, window, n);
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < n; i++) {
             double x[WEIGHTS_MAX] = {0}, joules = 0;
@@ -187,11 +209,28 @@ static void regression_split(void *self, const struct agent_window *window, stru
                     all > 0 ? (uint64_t)(joules / all * 0x1p40) : window->features[i].cpu_ns;
         }
     }
+    return all;
+}
+
+static void regression_split(void *self, const struct agent_window *window, struct agent_split *ret)
+{
+    struct regression *regression = self;
+    struct agent_owed elsewhere = {0};
+    size_t n = window->n < regression->max_workloads ? window->n : regression->max_workloads;
+    struct agent_filter *filter = filter_of(regression, window, n);
+    struct agent_window explained = *window;
+
+    if (filter != NULL)
+        fit(filter, window, n);
+    double all = weigh(regression, filter, window, n);
     uint64_t idle_uj = agent_pay_idle(
         window->domain < DOMAINS_MAX ? &regression->owed[window->domain] : &elsewhere,
         window->idle_prior_mw, window);
-    agent_split_active(window, idle_uj, n, regression->weights, regression->given,
+    if (regression->raw && all * 1e6 < (double)(window->measured_uj - idle_uj))
+        explained.measured_uj = idle_uj + (uint64_t)(all * 1e6);
+    agent_split_active(&explained, idle_uj, n, regression->weights, regression->given,
                        regression->scratch, ret);
+    ret->unattributed_uj += window->measured_uj - explained.measured_uj;
     ret->idle_mw = window->idle_prior_mw;
     ret->idle_sigma_mw = 0;
 }
@@ -205,6 +244,14 @@ static void regression_forget(void *self, uint64_t workload)
 const struct agent_attribution_ops agent_attribution_regression = {
     .name = "regression",
     .open = regression_open,
+    .split = regression_split,
+    .forget = regression_forget,
+    .close = regression_close,
+};
+
+const struct agent_attribution_ops agent_attribution_regression_raw = {
+    .name = "regression-raw",
+    .open = raw_open,
     .split = regression_split,
     .forget = regression_forget,
     .close = regression_close,

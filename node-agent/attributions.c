@@ -2,13 +2,10 @@
 #include "node-agent/attribution.h"
 
 const struct agent_attribution_ops *const agent_attributions[] = {
-    &agent_attribution_ratio_cpu,
-    &agent_attribution_kalman,
-    &agent_attribution_ratio_instructions,
-    &agent_attribution_kepler,
-    &agent_attribution_regression,
-    &agent_attribution_polynomial,
-    NULL,
+    &agent_attribution_ratio_cpu,          &agent_attribution_kalman,
+    &agent_attribution_ratio_instructions, &agent_attribution_kepler,
+    &agent_attribution_regression,         &agent_attribution_polynomial,
+    &agent_attribution_regression_raw,     NULL,
 };
 
 const struct agent_attribution_ops *agent_attribution_choose(unsigned choice, bool measured)

@@ -64,7 +64,9 @@ static double square(double x)
 
 /** Frequency that a workload ran at. Not the machine's mean: that has noise in common for all of
  * them, and on a machine that is busy throughout it is most of what moves (tried: 1 % of it made
- * the error without counters half as large again). */
+ * the error without counters half as large again; only what it is off its usual one at the load, by
+ * more than 5 or 8 %: a tenth better on a machine that throttles, and as much worse where idle
+ * power is not known and on 64 cores). */
 static double ghz_of(const struct agent_model *model, const struct agent_features *features)
 {
     if ((model->window->has & AGENT_HAS_COUNTERS) == 0 || features->cpu_ns == 0)

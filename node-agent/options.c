@@ -20,8 +20,8 @@ const char *const agent_requests_choices[] = {"off", "turns", "statuses", NULL};
 _Static_assert(KW_ARRAY_SIZE(agent_requests_choices) == AGENT_REQUESTS__MAX + 1, "a name each");
 const char *const agent_auto_choices[] = {"auto", "off", NULL};
 const char *const agent_attribution_choices[] = {
-    "auto",   "ratio-cpu",  "kalman",     "ratio-instructions",
-    "kepler", "regression", "polynomial", NULL};
+    "auto",       "ratio-cpu",      "kalman", "ratio-instructions", "kepler", "regression",
+    "polynomial", "regression-raw", NULL};
 const char *const agent_outside_choices[] = {"system", "absent", NULL};
 _Static_assert(KW_ARRAY_SIZE(agent_outside_choices) == AGENT_OUTSIDE__MAX + 1, "a name each");
 const char *const agent_pods_choices[] = {"auto", "kubelet", "api", "off", NULL};

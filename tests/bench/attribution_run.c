@@ -13,6 +13,7 @@ const struct method run_methods[METHODS] = {
     {"CPU time above a true idle", &agent_attribution_ratio_cpu, TIME, false},
     {"instructions above a true idle", &agent_attribution_ratio_instructions, COUNTERS, false},
     {"counter regression, rescaled", &agent_attribution_regression, COUNTERS, false},
+    {"counter regression, not rescaled", &agent_attribution_regression_raw, COUNTERS, false},
     {"polynomial by frequency (SmartWatts), rescaled", &agent_attribution_polynomial, COUNTERS,
      false},
     {"kwatt, counters", &agent_attribution_kalman, COUNTERS, false},

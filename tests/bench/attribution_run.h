@@ -65,6 +65,7 @@ enum {
     RATIO,
     INSTRUCTIONS,
     REGRESSION,
+    REGRESSION_RAW,
     POLYNOMIAL,
     KWATT,
     KWATT_TIME,

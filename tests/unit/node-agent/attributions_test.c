@@ -170,6 +170,45 @@ static void test_layers_of_frequency(void **state)
     agent_attribution_polynomial.close(&self);
 }
 
+/** What the weights do not explain is nobody's, and where they explain too much, all get less.
+ * Counters that all say about the same do not drive the weights apart. */
+static void test_not_rescaled(void **state)
+{
+    struct agent_features features[] = {{.cpu_ns = 0}, {.workload = 1}};
+    struct agent_share shares[2];
+    struct agent_split split = {.shares = shares};
+    void *self = NULL;
+
+    (void)state;
+    assert_int_equal(agent_attribution_regression_raw.open(8, &self), 0);
+    for (unsigned k = 0; k < 4000; k++) {
+        features[1].cpu_ns = next() % KW_NS_PER_S;
+        struct agent_window window = {.interval_ns = KW_NS_PER_S,
+                                      .has = AGENT_HAS_COUNTERS,
+                                      .idle_prior_mw = 10000,
+                                      .measured_uj = 10000000 + features[1].cpu_ns / 50,
+                                      .n = 2,
+                                      .features = features};
+        bool more = k == 3998, less = k == 3999;
+        if (more || less)
+            features[1].cpu_ns = KW_NS_PER_S / 2; /* 10 J of its own */
+        features[1].cycles = 3 * features[1].cpu_ns + next() % 10000000;
+        features[1].instructions = 4 * features[1].cpu_ns + next() % 50000000;
+        if (more || less)
+            window.measured_uj = more ? 30000000 : 14000000;
+        agent_attribution_regression_raw.split(self, &window, &split);
+        assert_int_equal(split.idle_uj, 10000000);
+        assert_int_equal(split.idle_uj + split.unattributed_uj + shares[0].active_uj +
+                             shares[1].active_uj,
+                         window.measured_uj);
+        if (more)
+            assert_in_range(shares[1].active_uj, 9000000, 11000000);
+        else if (less)
+            assert_int_equal(shares[1].active_uj, 4000000);
+    }
+    agent_attribution_regression_raw.close(&self);
+}
+
 static void test_instructions(void **state)
 {
     const struct agent_features features[] = {
@@ -199,9 +238,13 @@ static void test_instructions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conserve),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_choice),       cmocka_unit_test(test_kepler),
-        cmocka_unit_test(test_instructions), cmocka_unit_test(test_layers_of_frequency),
+        cmocka_unit_test(test_conserve),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_kepler),
+        cmocka_unit_test(test_not_rescaled),
+        cmocka_unit_test(test_instructions),
+        cmocka_unit_test(test_layers_of_frequency),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

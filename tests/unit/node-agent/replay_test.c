@@ -110,7 +110,7 @@ static void test_all_methods_conserve(void **state)
     assert_int_equal(sim_recording_write(&conf, out), 0);
     assert_int_equal(fclose(out), 0);
     assert_int_equal(agent_replay_run(&replay, file, "all", &err), 0);
-    assert_int_equal(replay.n_methods, 6);
+    assert_int_equal(replay.n_methods, 7);
     for (size_t m = 0; m < replay.n_methods; m++) {
         for (size_t slot = 0; slot < 2; slot++) {
             const struct agent_replay_domain *domain = &replay.methods[m].domains[slot];
