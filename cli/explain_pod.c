@@ -2,7 +2,8 @@
 /*
  * A record carries all that its agent knows of the workload, so that one answer of the agent, or
  * one hash in Redis, is enough: whoever can read `kwatt top` can read this. In a cluster nobody has
- * to know which node a pod runs on: the nodes' records are looked through until one has it.
+ * to know which node a pod runs on: the records of all nodes are looked through, and one that runs
+ * goes before one of the same name that ended elsewhere.
  */
 #include "cli/explain_pod.h"
 
@@ -210,18 +211,14 @@ void cli_explain_pod_text(struct kw_buf *out, const struct kw_node_view *view,
     add_idle(out, &view->sample, pod);
 }
 
-/** Adds the answer. @return 0; -ENOENT the view does not have the workload. */
-static int answer_from(const struct kw_node_view *view, const struct cli_explain_pod *asked,
-                       struct kw_buf *answer, size_t *ret_others, struct kw_err *err)
+/** Adds what is told of a workload. */
+static int tell(const struct kw_node_view *view, const struct kw_pod_record *pod, bool as_json,
+                struct kw_buf *answer, struct kw_err *err)
 {
-    const struct kw_pod_record *pod = cli_explain_pod_find(view, asked->pod, ret_others);
     kw_cleanup_free char *json = NULL;
     size_t len = 0;
 
-    if (pod == NULL)
-        return kw_err_set(err, -ENOENT, "nothing called %.200s runs there, or did so lately",
-                          asked->pod);
-    if (!asked->json) {
+    if (!as_json) {
         cli_explain_pod_text(answer, view, pod);
         return 0;
     }
@@ -233,36 +230,78 @@ static int answer_from(const struct kw_node_view *view, const struct cli_explain
     return rc == 0 ? 0 : kw_err_set(err, rc, "the answer cannot be written");
 }
 
-static int answer_from_node(struct kw_redis *redis, const char *node,
-                            const struct cli_explain_pod *asked, struct kw_buf *answer,
-                            size_t *ret_others, struct kw_err *err)
+/** Adds the answer. @return 0; -ENOENT the view does not have the workload. */
+static int answer_from(const struct kw_node_view *view, const struct cli_explain_pod *asked,
+                       struct kw_buf *answer, size_t *ret_others, struct kw_err *err)
 {
-    kw_cleanup(kw_node_view_clear) struct kw_node_view view = {0};
-    int rc = cli_source_redis_view(redis, node, &view, err);
+    const struct kw_pod_record *pod = cli_explain_pod_find(view, asked->pod, ret_others);
 
-    return rc == 0 ? answer_from(&view, asked, answer, ret_others, err) : rc;
+    return pod != NULL
+               ? tell(view, pod, asked->json, answer, err)
+               : kw_err_set(err, -ENOENT, "nothing called %.200s runs there, or did so lately",
+                            asked->pod);
+}
+
+void cli_explain_pod_merge(struct cli_explain_found *found, struct kw_node_view *view,
+                           const char *pod)
+{
+    size_t others = 0;
+    const struct kw_pod_record *here = cli_explain_pod_find(view, pod, &others);
+
+    if (here == NULL)
+        return;
+    found->running += here->ended_unix_ms == 0 ? others + 1 : 0;
+    if (found->pod != NULL && !is_fresher(here, found->pod))
+        return;
+    kw_node_view_clear(&found->view);
+    found->view = *view;
+    found->pod = here;
+    *view = (struct kw_node_view){0};
+}
+
+void cli_explain_found_clear(struct cli_explain_found *found)
+{
+    kw_node_view_clear(&found->view);
+    *found = (struct cli_explain_found){0};
+}
+
+/** Looks through all nodes: a pod of the same name may have ended on one and run on another. */
+static int find_in_redis(struct kw_redis *redis, const struct cli_names *nodes, const char *pod,
+                         struct cli_explain_found *ret, struct kw_err *err)
+{
+    if (nodes->n == 0)
+        return kw_err_set(err, -ENOENT, "no agent has published there");
+    for (size_t i = 0; i < nodes->n; i++) {
+        kw_cleanup(kw_node_view_clear) struct kw_node_view view = {0};
+        int rc = cli_source_redis_view(redis, nodes->items[i], &view, err);
+        if (rc == 0)
+            cli_explain_pod_merge(ret, &view, pod);
+        else if (rc != -ENOENT && rc != -EBADMSG && rc != -EPROTONOSUPPORT)
+            return rc; /* one node's bad record hides that node, not the others */
+    }
+    return ret->pod != NULL ? 0
+                            : kw_err_set(err, -ENOENT, "no node has anything called %.200s", pod);
 }
 
 static int answer_from_redis(struct kw_redis *redis, const struct cli_explain_pod *asked,
                              struct kw_buf *answer, size_t *ret_others, struct kw_err *err)
 {
     kw_cleanup(cli_names_clear) struct cli_names nodes = {0};
+    kw_cleanup(cli_explain_found_clear) struct cli_explain_found found = {0};
+    kw_cleanup(kw_node_view_clear) struct kw_node_view view = {0};
 
     kw_redis_retry_now(redis);
-    if (asked->node != NULL)
-        return answer_from_node(redis, asked->node, asked, answer, ret_others, err);
+    if (asked->node != NULL) {
+        int rc = cli_source_redis_view(redis, asked->node, &view, err);
+        return rc == 0 ? answer_from(&view, asked, answer, ret_others, err) : rc;
+    }
     int rc = cli_source_nodes(redis, &nodes, err);
+    if (rc == 0)
+        rc = find_in_redis(redis, &nodes, asked->pod, &found, err);
     if (rc < 0)
         return rc;
-    rc = kw_err_set(err, -ENOENT, "no agent has published there");
-    for (size_t i = 0; i < nodes.n; i++) {
-        rc = answer_from_node(redis, nodes.items[i], asked, answer, ret_others, err);
-        /* one node's bad record hides that node, not the others */
-        if (rc != -ENOENT && rc != -EBADMSG && rc != -EPROTONOSUPPORT)
-            return rc;
-    }
-    return nodes.n > 0 ? kw_err_set(err, -ENOENT, "no node has anything called %.200s", asked->pod)
-                       : rc;
+    *ret_others = found.running > 1 ? found.running - 1 : 0;
+    return tell(&found.view, found.pod, asked->json, answer, err);
 }
 
 int cli_explain_pod(const struct cli_io *io, const struct cli_origin_choice *choice,

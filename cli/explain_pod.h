@@ -22,6 +22,19 @@ struct cli_explain_pod {
 const struct kw_pod_record *cli_explain_pod_find(const struct kw_node_view *view, const char *pod,
                                                  size_t *ret_others);
 
+/** What was found in the views of several nodes. Zeros: nothing. */
+struct cli_explain_found {
+    struct kw_node_view view;        /**< of its node; owned */
+    const struct kw_pod_record *pod; /**< one of the view's; NULL: none yet */
+    size_t running;                  /**< how many that run have the name */
+};
+
+/** Takes over another node's view, where what it has goes before what was found so far, by the
+ * order of cli_explain_pod_find. @param view left zeroed where it was taken. */
+void cli_explain_pod_merge(struct cli_explain_found *found, struct kw_node_view *view,
+                           const char *pod);
+void cli_explain_found_clear(struct cli_explain_found *found);
+
 /** Writes for people where a workload's watts come from. @param pod one of the view's. */
 void cli_explain_pod_text(struct kw_buf *out, const struct kw_node_view *view,
                           const struct kw_pod_record *pod);

@@ -53,6 +53,43 @@ static void finds_by_id_name_and_namespace(void **state)
         assert_null(cli_explain_pod_find(&view, strangers[i], &others));
 }
 
+static struct kw_node_view view_of(const char *node, int64_t started, int64_t ended)
+{
+    struct kw_node_view view = {.n_pods = 1, .pods = calloc(1, sizeof(*view.pods))};
+    struct kw_pod_record *record = view.pods;
+
+    assert_non_null(record);
+    *record = (struct kw_pod_record){.kind = KW_WORKLOAD_POD, .started_unix_ms = started};
+    char **const texts[] = {&record->id,     &record->name,    &record->namespace_,
+                            &record->cgroup, &record->runtime, &record->requests_unit};
+    for (size_t i = 0; i < KW_ARRAY_SIZE(texts); i++)
+        *texts[i] = strdup("web-0");
+    record->ended_unix_ms = ended;
+    (void)snprintf(view.sample.node, sizeof(view.sample.node), "%s", node);
+    return view;
+}
+
+/** A pod that moved: it ended on one node and runs on another. */
+static void prefers_the_node_where_it_runs(void **state)
+{
+    static const struct {
+        const char *node;
+        int64_t started, ended;
+    } nodes[] = {{"old", 10, 20}, {"now", 21, 0}, {"older", 1, 5}, {"other", 15, 0}};
+    kw_cleanup(cli_explain_found_clear) struct cli_explain_found found = {0};
+
+    (void)state;
+    for (size_t i = 0; i < KW_ARRAY_SIZE(nodes); i++) {
+        kw_cleanup(kw_node_view_clear) struct kw_node_view view =
+            view_of(nodes[i].node, nodes[i].started, nodes[i].ended);
+        cli_explain_pod_merge(&found, &view, "web-0");
+        cli_explain_pod_merge(&found, &view, "web-1");
+        assert_string_equal(found.view.sample.node, i == 0 ? "old" : "now");
+    }
+    assert_ptr_equal(found.pod, found.view.pods);
+    assert_int_equal(found.running, 2);
+}
+
 static void assert_says(const struct kw_node_view *view, const char *const *said, size_t n,
                         const char *unsaid)
 {
@@ -147,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_by_id_name_and_namespace),
+        cmocka_unit_test(prefers_the_node_where_it_runs),
         cmocka_unit_test(says_all_that_is_known),
         cmocka_unit_test(says_what_is_not_known),
         cmocka_unit_test(writes_it_as_json),
