@@ -13,10 +13,13 @@
 #define COLUMNS_MAX 256
 #define NUMBER_MAX  63 /* bytes of a number: more is none */
 #define FEATURE_MAX 1e18
+#define THREADS_MAX 65536
+
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* spreadsheets begin a text so */
 
 /** What a column is to us. */
 struct column {
-    enum { OTHER, FEATURE, WATTS, GROUP } kind;
+    enum { OTHER, FEATURE, WATTS, GROUP, THREADS } kind;
     size_t index; /* of the feature or part */
     double unit;
 };
@@ -132,7 +135,7 @@ static struct column column_of(struct reader *reader, const char *name, bool fir
             return (struct column){.kind = WATTS, .index = p, .unit = 1};
     }
     if (ours == NULL)
-        return (struct column){0};
+        return (struct column){.kind = strcmp(name, "machine_threads") == 0 ? THREADS : OTHER};
     int index = find_feature(recording, ours);
     if (index < 0 && first && recording->n_features < CLI_RECORDING_FEATURES_MAX) {
         index = (int)recording->n_features;
@@ -146,14 +149,15 @@ static struct column column_of(struct reader *reader, const char *name, bool fir
 static int check_columns(struct reader *reader, bool first)
 {
     struct cli_recording *recording = reader->recording;
-    unsigned features = 0, parts = 0, groups = 0;
+    unsigned features = 0, parts = 0, groups = 0, threads = 0;
 
     for (size_t i = 0; i < reader->n_columns; i++) {
         const struct column *column = &reader->columns[i];
-        unsigned *seen = column->kind == FEATURE ? &features
-                         : column->kind == WATTS ? &parts
-                         : column->kind == GROUP ? &groups
-                                                 : NULL;
+        unsigned *seen = column->kind == FEATURE   ? &features
+                         : column->kind == WATTS   ? &parts
+                         : column->kind == GROUP   ? &groups
+                         : column->kind == THREADS ? &threads
+                                                   : NULL;
         if (seen == NULL)
             continue;
         if ((*seen & 1u << column->index) != 0)
@@ -188,6 +192,11 @@ static int read_names(struct reader *reader, bool free_choice)
 
     if (!next_line(reader, &line, &len))
         return kw_err_set(reader->err, -EBADMSG, "empty");
+    if (memchr(line, '"', len) != NULL ||
+        (memchr(line, ',', len) == NULL &&
+         (memchr(line, ';', len) != NULL || memchr(line, '\t', len) != NULL)))
+        return kw_err_set(reader->err, -EBADMSG,
+                          "line 1: names are separated by commas, and not quoted");
     const char *at = line, *end = line + len;
     while (at != NULL) {
         char name[KW_MODEL_NAME_MAX + 1];
@@ -243,6 +252,21 @@ static int read_value(struct reader *reader, size_t column, const char *field, s
     return 1;
 }
 
+/** A model is of one machine: whether a row is of the same as those before it. */
+static int take_threads(struct reader *reader, double value)
+{
+    struct cli_recording *recording = reader->recording;
+    uint32_t threads = (uint32_t)value;
+
+    if (recording->threads != 0 && recording->threads != threads)
+        return kw_err_set(reader->err, -EBADMSG,
+                          "line %zu: of a machine of %u threads, and what was before it of one of "
+                          "%u; a model is of one machine",
+                          reader->line, threads, recording->threads);
+    recording->threads = threads;
+    return 0;
+}
+
 /** Reads a line into the row behind the last one. @return 1; 0 where a value is missing; -EBADMSG.
  */
 static int read_row(struct reader *reader, const char *line, size_t len)
@@ -269,6 +293,10 @@ static int read_row(struct reader *reader, const char *line, size_t len)
             rc = read_value(reader, column, field, n, FEATURE_MAX, &value);
         else if (is->kind == WATTS)
             rc = read_value(reader, column, field, n, KW_MODEL_MAX_W, &value);
+        else if (is->kind == THREADS)
+            rc = read_value(reader, column, field, n, THREADS_MAX, &value);
+        if (is->kind == THREADS && rc > 0 && take_threads(reader, value) < 0)
+            rc = -EBADMSG;
         if (rc < 0)
             return rc;
         if (is->kind == FEATURE)
@@ -295,6 +323,10 @@ int cli_recording_add(struct cli_recording *recording, const char *csv, size_t l
                             .end = csv + len,
                             .group_column = group_column};
     const char *line = NULL;
+    size_t mark = sizeof(BYTE_ORDER_MARK) - 1;
+
+    if (len >= mark && memcmp(csv, BYTE_ORDER_MARK, mark) == 0)
+        reader.pos += mark;
     int rc = read_names(&reader, recording->n_features == 0);
 
     if (rc == 0 && group_column == NULL) {

@@ -11,7 +11,8 @@
 /*
  * Recordings of what CPUs did and what the machine drew meanwhile, as CSV: a line of names, then a
  * line for each interval. Columns (docs/power-models.md): features by the names of
- * kw_model_feature_name, and package_w, dram_w, platform_w. Others are passed over.
+ * kw_model_feature_name, package_w, dram_w, platform_w, and machine_threads. Others are passed
+ * over.
  */
 
 #define CLI_RECORDING_FEATURES_MAX 4 /* all that kwatt knows */
@@ -31,6 +32,7 @@ struct cli_recording {
     char groups[KW_MODEL_GROUPS_MAX][KW_MODEL_NAME_MAX + 1];
     bool timed; /**< rows follow each other in time, and nothing says what ran: cuts make sense */
     size_t n_skipped; /**< rows in which a value was missing */
+    uint32_t threads; /**< hardware threads of the machine; 0: no row says */
 };
 
 /**

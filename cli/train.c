@@ -92,7 +92,9 @@ static const struct kw_conf_option rows[] = {
      .max = 65536,
      .metavar = "NUMBER",
      .group = "Recorded machine",
-     .help = "its hardware threads; 0: as many as this machine has, or as the nodes of --redis"},
+     .help =
+         "its hardware threads; 0: as many as the recordings say, or the nodes of --redis, else\n"
+         "as this machine has"},
     {.flag = "cpu",
      .type = KW_CONF_STRING,
      .offset = AT(cpu),
@@ -188,10 +190,14 @@ static int read_all(const struct cli_io *io, const struct settings *settings, ch
 
     if (rc == 0 && is_from_redis(settings, n))
         return cli_train_add_redis(io, &redis, recording, ret_threads, err);
+    if (rc == 0)
+        rc = cli_train_check_files(paths, n, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = cli_train_add_file(io, paths[i], settings->group_by, recording, err);
     if (rc == 0 && settings->live_s > 0)
         rc = cli_train_add_live(io, settings->live_s, recording, err);
+    if (rc == 0 && recording->threads > 0)
+        *ret_threads = recording->threads;
     return rc;
 }
 

@@ -94,6 +94,43 @@ static int add_recording(const struct cli_io *io, const char *path, const char *
     return cli_recording_add(recording, csv, len, NULL, group, err);
 }
 
+/** Whether a byte is one of the mark with which some programs begin a text in UTF-8. */
+static bool is_mark(int byte)
+{
+    return byte == 0xef || byte == 0xbb || byte == 0xbf;
+}
+
+/** What a file's rows are called: by its name, or its path where another one has that name. */
+static const char *group_name(const struct cli_recording *recording, const char *path)
+{
+    const char *name = base_name(path);
+    size_t len = strlen(path);
+    bool taken = false;
+
+    for (size_t i = 0; i < recording->n_groups; i++)
+        taken = taken || strncmp(recording->groups[i], name, KW_MODEL_NAME_MAX) == 0;
+    if (!taken)
+        return name;
+    return len > KW_MODEL_NAME_MAX ? path + len - KW_MODEL_NAME_MAX : path;
+}
+
+int cli_train_check_files(char **paths, size_t n, struct kw_err *err)
+{
+    struct stat files[KW_MODEL_GROUPS_MAX];
+
+    for (size_t i = 0; i < n && i < KW_MODEL_GROUPS_MAX; i++) {
+        if (stat(paths[i], &files[i]) < 0)
+            return kw_err_set(err, -ENOENT, "%s: %s", paths[i], kw_errno_text(errno));
+        for (size_t k = 0; k < i; k++) {
+            if (files[k].st_dev == files[i].st_dev && files[k].st_ino == files[i].st_ino)
+                return kw_err_set(err, -EINVAL,
+                                  "%s is given twice: a model would be asked what it was taught",
+                                  paths[i]);
+        }
+    }
+    return 0;
+}
+
 /** Whether a file is a recording of the agent: it begins with an object. */
 static int is_recording(const char *path, bool *ret)
 {
@@ -102,7 +139,7 @@ static int is_recording(const char *path, bool *ret)
 
     if (file == NULL)
         return -errno;
-    while (first == ' ' || first == '\n' || first == '\r' || first == '\t')
+    while (first == ' ' || first == '\n' || first == '\r' || first == '\t' || is_mark(first))
         first = fgetc(file);
     *ret = first == '{';
     return ferror(file) != 0 ? -errno : 0;
@@ -123,9 +160,9 @@ int cli_train_add_file(const struct cli_io *io, const char *path, const char *gr
     if (recorded && group_column != NULL)
         rc = kw_err_set(err, -EINVAL, "--group-by is for CSV: a recording has no such column");
     else if (recorded)
-        rc = add_recording(io, path, base_name(path), recording, err);
+        rc = add_recording(io, path, group_name(recording, path), recording, err);
     else
-        rc = cli_recording_add(recording, csv, len, group_column, base_name(path), err);
+        rc = cli_recording_add(recording, csv, len, group_column, group_name(recording, path), err);
     return rc < 0 ? kw_err_wrap(err, "%s", path) : 0;
 }
 

@@ -13,6 +13,9 @@
 /** Consecutive parts that one recording is cut into where there is no other. */
 #define CLI_TRAIN_PARTS 10
 
+/** Whether each file is there and given once. @return 0; -ENOENT; -EINVAL: one is given twice. */
+int cli_train_check_files(char **paths, size_t n, struct kw_err *err);
+
 /**
  * Adds a file: CSV, or a recording where its first character is "{".
  * @param group_column of CSV; NULL: a file is one group.

@@ -45,6 +45,9 @@ def test_recordings() -> None:
         told = subprocess.run([rig.AGENT.absolute(), "--check", "--model", str(folder / "m.json")], capture_output=True, text=True,
                               check=False)
         check("m.json" in told.stdout, f"{told}")
+        threads = json.loads((folder / "3.jsonl").read_text().split("\n")[0])["cpus_online"]
+        done = train(folder, "--out", "own.json", "3.jsonl", "4.jsonl", "5.jsonl")
+        check(json.loads((folder / "own.json").read_text())["threads"] == threads, f"{threads} threads: {done}")
         done = train(folder, "--features", "cpu_time", "3.jsonl")
         check("one recording only" in done.stdout and "part 10 of 10" in done.stdout, f"{done}")
 

@@ -14,6 +14,7 @@ int agent_replay_rows_begin(struct agent_replay_rows *rows,
                             const struct agent_recording_header *header, struct kw_err *err)
 {
     rows->has = header->has;
+    rows->threads = header->n_online;
     return header->estimated
                ? kw_err_set(err, -EINVAL,
                             "its energy comes from a model (meter: %s), not from a meter: a model "
@@ -28,7 +29,8 @@ static void clear(struct agent_replay_rows *rows)
                                        .n = rows->n,
                                        .left_out = rows->left_out,
                                        .has = rows->has,
-                                       .dram = rows->dram};
+                                       .dram = rows->dram,
+                                       .threads = rows->threads};
 }
 
 /** Power of all packages. @param dram of their memory. @return W; < 0: not known of all of this
@@ -67,15 +69,17 @@ static void print(struct agent_replay_rows *rows)
         return;
     }
     if (rows->n == 0)
-        (void)fprintf(rows->out, "cpu_time%s,package_w%s\n",
+        (void)fprintf(rows->out, "cpu_time%s,package_w%s%s\n",
                       counted ? ",cycles,instructions,cache_misses" : "",
-                      rows->dram ? ",dram_w" : "");
+                      rows->dram ? ",dram_w" : "", rows->threads > 0 ? ",machine_threads" : "");
     (void)fprintf(rows->out, "%.6f", (double)rows->cpu_ns * 1e-9 / seconds);
     if (counted)
         print_counters(rows, seconds);
     (void)fprintf(rows->out, ",%.6f", package_w);
     if (rows->dram)
         (void)fprintf(rows->out, ",%.6f", dram_w);
+    if (rows->threads > 0)
+        (void)fprintf(rows->out, ",%u", rows->threads);
     (void)fputc('\n', rows->out);
     rows->n++;
 }

@@ -9,7 +9,8 @@
 /*
  * What a machine did and drew, second by second, out of a recording: CSV for kwatt train
  * (docs/power-models.md). The columns of counters are there where the recording has counters, the
- * one of memory where the first row has its energy.
+ * one of memory where the first row has its energy, that of the machine's threads where the header
+ * says how many there are.
  */
 
 struct agent_replay_rows {
@@ -18,6 +19,7 @@ struct agent_replay_rows {
     uint64_t left_out; /**< seconds of which something is not known */
     unsigned has;      /**< enum agent_has of the columns; from the header */
     bool dram;         /**< there is a column of it */
+    unsigned threads;  /**< of the machine; 0: not known, there is no column of it */
     /* of the second at hand */
     uint64_t span_ns;
     bool broken;

@@ -71,6 +71,20 @@ static void test_groups_from_a_column(void **state)
     assert_int_equal(recording.group[2], 0);
 }
 
+static void test_threads_of_the_machine(void **state)
+{
+    (void)state;
+    assert_int_equal(add("\xef\xbb\xbf"
+                         "cpu_time,package_w,threads\n1,10,4\n",
+                         NULL, "a"),
+                     0);
+    assert_int_equal(recording.threads, 0); /* somebody else's column */
+    assert_int_equal(add("machine_threads,cpu_time,package_w\n8,1,10\n", NULL, "b"), 0);
+    assert_int_equal(recording.threads, 8);
+    assert_int_equal(add("machine_threads,cpu_time,package_w\n16,1,10\n", NULL, "c"), -EBADMSG);
+    assert_non_null(strstr(err.text, "of one of 8; a model is of one machine"));
+}
+
 static void test_missing_values_are_passed_over(void **state)
 {
     (void)state;
@@ -99,6 +113,12 @@ static void test_what_is_refused(void **state)
     } rows[] = {
         {"", NULL, "empty"},
         {"a,b\n", NULL, "no column of cpu_time"},
+        {"\"cpu_time\",\"package_w\"\n", NULL, "line 1: names are separated by commas"},
+        {"cpu_time;package_w\n1,5;2\n", NULL, "line 1: names are separated by commas"},
+        {"cpu_time\tpackage_w\n", NULL, "line 1: names are separated by commas"},
+        {"cpu_time,package_w,machine_threads\n1,2,8\n1,2,4\n", NULL, "line 3: of a machine of 4"},
+        {"cpu_time,package_w,machine_threads\n1,2,x\n", NULL, "line 2, column 3"},
+        {"cpu_time,package_w,machine_threads,machine_threads\n", NULL, "another one"},
         {"cpu_time\n", NULL, "no column of package_w"},
         {"cpu_time,bpf_cpu_time_ms,package_w\n", NULL, "another one"},
         {"cpu_time,package_w\n", "program", "no column \"program\""},
@@ -135,6 +155,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_columns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups_from_a_column, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_threads_of_the_machine, setup, teardown),
         cmocka_unit_test_setup_teardown(test_missing_values_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_choice_of_features, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_refused, setup, teardown),

@@ -227,6 +227,27 @@ static void test_the_class_knew_better(void **state)
     assert_non_null(strstr(out, "not used"));
 }
 
+/** Two machines' or days' files may be called the same: each is a group of its own. */
+static void test_files_of_one_name(void **state)
+{
+    static struct kw_power_model model;
+
+    (void)state;
+    record("load.csv", 3, 0, THREADS);
+    kwt_tree_mkdir(&tree, "day");
+    kwt_tree_write(&tree, "day/load.csv",
+                   "cpu_time,cycles,package_w,machine_threads\n"
+                   "1,3e9,33,24\n9,27e9,57,24\n");
+    assert_int_equal(train((const char *[]){"--out", "m.json", "load.csv", "day/load.csv", NULL}),
+                     0);
+    read_saved(&model);
+    const struct kw_model_error *error = &model.parts[KW_MODEL_PACKAGE].error;
+    assert_int_equal(model.threads, 24);
+    assert_int_equal(error->n_groups, 2);
+    assert_string_equal(error->groups[0].name, "load.csv");
+    assert_non_null(strstr(error->groups[1].name, "day/load.csv"));
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -234,6 +255,8 @@ static void test_arguments(void **state)
     assert_int_equal(train((const char *[]){NULL}), 2);
     assert_int_equal(train((const char *[]){"a.csv", NULL}), 1);
     assert_non_null(strstr(err, "two at least"));
+    assert_int_equal(train((const char *[]){"a.csv", "a.csv", NULL}), 2);
+    assert_non_null(strstr(err, "a.csv is given twice"));
     assert_int_equal(train((const char *[]){"--cpu", "Intel", "a.csv", NULL}), 2);
     assert_int_equal(train((const char *[]){"--features", "joy", "a.csv", NULL}), 2);
     assert_int_equal(train((const char *[]){"gone.csv", NULL}), 1);
@@ -283,6 +306,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_memory_beyond_the_most, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_to_learn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_class_knew_better, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_files_of_one_name, setup, teardown),
         cmocka_unit_test_setup_teardown(test_arguments, setup, teardown),
         cmocka_unit_test(test_power_never_falls),
     };
