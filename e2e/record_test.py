@@ -106,6 +106,9 @@ def test_killed() -> None:
             file.write(b'{"t_ns":12345')
         again = replay(str(path))
         check(again["flags"]["cut"] and again["windows"] == whole - 1, f"flags: {again['flags']}")
+        done = subprocess.run([KWATT.absolute(), "replay", str(path), "--attribution", "guess"], capture_output=True, text=True,
+                              check=False)
+        check(done.returncode == 2 and "no method is called" in done.stderr, f"{done.returncode}: {done.stderr}")
         second = subprocess.run([rig.AGENT.absolute(), "--listen", "", *options], capture_output=True, text=True, check=False,
                                 timeout=rig.WAIT_SECONDS)
         check(second.returncode == 1 and "not written over" in second.stderr, f"{second.returncode}: {second.stderr}")

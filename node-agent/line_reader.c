@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/num.h"
+#include "common/utf8.h"
 
 #define TEXT_MAX 4095
 
@@ -15,9 +16,10 @@ bool agent_line_refuse(struct agent_line *line, int rc, const char *key,
 {
     bool is_text = token->type == KW_JSON_STRING || token->type == KW_JSON_KEY ||
                    token->type == KW_JSON_NUMBER;
+    const char *quote = token->type == KW_JSON_STRING ? "\"" : "";
 
     if (line->rc == 0)
-        line->rc = kw_err_set(line->err, rc, "\"%s\" is %.*s, not %s", key,
+        line->rc = kw_err_set(line->err, rc, "\"%s\" is %s%.*s%s, not %s", key, quote,
                               is_text && token->len < 60 ? (int)token->len
                               : is_text                  ? 60
                                                          : 16,
@@ -27,7 +29,7 @@ bool agent_line_refuse(struct agent_line *line, int rc, const char *key,
                               : token->type == KW_JSON_NULL      ? "null"
                               : token->type == KW_JSON_ARRAY_END ? "missing"
                                                                  : "true or false",
-                              wanted);
+                              quote, wanted);
     return false;
 }
 
@@ -67,6 +69,26 @@ bool agent_line_u64(struct agent_line *line, const char *key, uint64_t max, uint
     return agent_line_refuse(line, -EBADMSG, key, &token, wanted);
 }
 
+/** Texts are shown on terminals: controls, and what turns the direction of writing, become "?". */
+static void make_printable(char *text, size_t len)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0, width; i < len; i += width) {
+        uint32_t code = 0;
+        width = kw_utf8_next(text + i, len - i, &code);
+        if (width == 0 || code < ' ' || (code >= 0x7f && code < 0xa0) ||
+            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069)) {
+            text[kept++] = '?';
+            width = width == 0 ? 1 : width;
+            continue;
+        }
+        memmove(text + kept, text + i, width);
+        kept += width;
+    }
+    text[kept] = '\0';
+}
+
 bool agent_line_text(struct agent_line *line, const char *key, char *out, size_t size)
 {
     struct kw_json_token token;
@@ -75,8 +97,10 @@ bool agent_line_text(struct agent_line *line, const char *key, char *out, size_t
         return false;
     if (token.type != KW_JSON_STRING || token.len >= size)
         return agent_line_refuse(line, -EBADMSG, key, &token, "a short text");
-    if (kw_json_unescape(&token, out) != strlen(out))
+    size_t len = kw_json_unescape(&token, out);
+    if (len != strlen(out))
         return agent_line_refuse(line, -EBADMSG, key, &token, "a text without NUL");
+    make_printable(out, len);
     return true;
 }
 
@@ -92,10 +116,7 @@ bool agent_line_copy(struct agent_line *line, const char *key, char **ret)
     if (text == NULL)
         return agent_line_fail(line, -ENOMEM, "out of memory");
     size_t len = kw_json_unescape(&token, text);
-    for (size_t i = 0; i < len; i++) { /* it is shown on terminals */
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-            text[i] = '?';
-    }
+    make_printable(text, len);
     free(*ret);
     *ret = text;
     return true;
@@ -124,7 +145,9 @@ int agent_line_key(struct agent_line *line, const struct kw_json_token *token,
     while (i < n && !kw_json_equals(token, keys[i], false))
         i++;
     if (i < n && (*seen & 1u << i) != 0) {
-        (void)agent_line_refuse(line, -EBADMSG, keys[i], token, "given once");
+        if (line->rc == 0)
+            line->rc =
+                kw_err_set(line->err, -EBADMSG, "\"%s\" is there twice; it is given once", keys[i]);
         return -1;
     }
     if (i < n)

@@ -26,7 +26,9 @@ static int replay(const struct agent_options *options)
         (void)kw_err_set(&err, rc, "the result cannot be printed: %s", kw_errno_text(rc));
     }
     agent_replay_free(&replay);
-    return rc == 0 ? 0 : fail(err.text);
+    if (rc < 0)
+        (void)fail(err.text);
+    return rc == 0 ? 0 : rc == -EINVAL && !rows ? 2 : 1;
 }
 
 static int run(const struct agent_options *options)

@@ -24,6 +24,8 @@
 #define IDLE_MAX_MW UINT64_C(10000000)
 #define MHZ_MAX     100000
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* some programs of Windows begin a text so */
+
 int agent_recording_new(struct agent_recording **ret)
 {
     kw_cleanup(agent_recording_free) struct agent_recording *recording =
@@ -381,6 +383,11 @@ int agent_recording_take(struct agent_recording *recording, const char *line, si
     struct kw_json_token token;
     bool first = !recording->begun;
 
+    if (first && len >= sizeof(BYTE_ORDER_MARK) - 1 &&
+        memcmp(line, BYTE_ORDER_MARK, sizeof(BYTE_ORDER_MARK) - 1) == 0) {
+        line += sizeof(BYTE_ORDER_MARK) - 1;
+        len -= sizeof(BYTE_ORDER_MARK) - 1;
+    }
     while (len > 0 && (line[len - 1] == ' ' || line[len - 1] == '\r' || line[len - 1] == '\t'))
         len--;
     if (len == 0)

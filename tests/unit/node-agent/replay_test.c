@@ -136,7 +136,8 @@ static void test_all_methods_conserve(void **state)
     "{\"t_ns\":" t                                                                                 \
     ",\"interval_ns\":100,\"packages\":[{\"package\":0,\"cpu\":{\"uj\":1000},\"workloads\":[" rows \
     "]}]}\n"
-#define SYSTEM "{\"w\":0,\"f\":[1,1]}"
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+#define SYSTEM          "{\"w\":0,\"f\":[1,1]}"
 
 static int replay_text(const char *text, struct agent_replay *replay, struct kw_err *err)
 {
@@ -157,9 +158,12 @@ static void test_refused(void **state)
         {"[1]\n", "not an object", -EBADMSG},
         {"{\"kwatt_recording\":2}\n", "version 1", -EPROTONOSUPPORT},
         {"{\"kwatt_recording\":-1}\n", "is -1", -EBADMSG},
-        {"{\"kwatt_recording\":1,\"features\":[\"cpu_ns\",\"cpu_ns\"]}\n", "given once", -EBADMSG},
+        {"{\"kwatt_recording\":1,\"features\":[\"cpu_ns\",\"cpu_ns\"]}\n",
+         "\"cpu_ns\" is there twice; it is given once", -EBADMSG},
         {"{\"kwatt_recording\":1,\"packages\":[{\"package\":64}]}\n", "0 to 63", -EBADMSG},
         {"{\"kwatt_recording\":1,\"node\":7}\n", "\"node\" is 7", -EBADMSG},
+        {"{\"kwatt_recording\":\"1\"}\n", "is \"1\", not a whole number", -EBADMSG},
+        {HEADER BYTE_ORDER_MARK WINDOW("200", SYSTEM), "line 2", -EBADMSG},
         {HEADER WINDOW("200", SYSTEM) WINDOW("200", SYSTEM), "line 3: \"t_ns\" is 200", -EBADMSG},
         {HEADER WINDOW("200", SYSTEM) WINDOW("100", SYSTEM), "line 3: \"t_ns\" is 100", -EBADMSG},
         {HEADER WINDOW("-1", SYSTEM), "is -1", -EBADMSG},
@@ -264,7 +268,7 @@ static void test_a_line_without_end_is_refused(void **state)
 /** What is odd and not wrong is counted, and no joule comes or goes. */
 static void test_flags(void **state)
 {
-    static const char text[] = HEADER WINDOW(
+    static const char text[] = BYTE_ORDER_MARK HEADER WINDOW(
         "100", SYSTEM
         ",{\"w\":3,\"f\":[5,0],\"future\":[{}]}") "\r\n"
                                                   "{\"t_ns\":300,\"interval_ns\":100,\"lost\":7,"
@@ -290,6 +294,25 @@ static void test_flags(void **state)
     assert_int_equal(replay.methods[0].domains[0].measured_uj, 1050);
     assert_int_equal(replay.methods[0].domains[0].unattributed_uj, 50);
     assert_int_equal(replay.methods[0].domains[2].measured_uj, 900000000);
+    agent_replay_free(&replay);
+}
+
+/** A recording comes from anywhere, and is shown on a terminal. */
+static void test_texts_are_printable(void **state)
+{
+    static const char text[] =
+        "{\"kwatt_recording\":1,\"node\":\"\\u001b[31mn\xc3\xa9\\u009b1m\",\"meter\":\"a\\nb\"}"
+        "\n" WINDOW("100", "{\"w\":0},{\"w\":1,\"kind\":\"pod\",\"id\":\"x\\u202ey\\u0085\"}");
+    const struct agent_recording_party *parties = NULL;
+    struct agent_replay replay;
+    struct kw_err err = {0};
+
+    (void)state;
+    assert_int_equal(replay_text(text, &replay, &err), 0);
+    assert_string_equal(agent_recording_header(replay.recording)->node, "?[31mn\xc3\xa9?1m");
+    assert_string_equal(agent_recording_header(replay.recording)->meter, "a?b");
+    assert_int_equal(agent_recording_parties(replay.recording, &parties), 2);
+    assert_string_equal(parties[1].text, "pod x?y?");
     agent_replay_free(&replay);
 }
 
@@ -357,12 +380,13 @@ static void test_rows(void **state)
                    half(1, cpu, ""), half(2, none, ""), half(3, none, ""), half(4, none, ""),
                    half(5, late, ""), half(6, cpu, ""));
     assert_int_equal(rows_of(text, out, sizeof(out), &err), 0);
-    assert_string_equal(out, "cpu_time,package_w\n0.800000,20.000000\n0.800000,20.000000\n");
+    assert_string_equal(out, "cpu_time,package_w,machine_threads\n"
+                             "0.800000,20.000000,2\n0.800000,20.000000,2\n");
     /* windows that are missing in the midst of a second: the next one begins there */
     (void)snprintf(text, sizeof(text), "%s%s%s%s", HEADER, half(0, cpu, ""),
                    half(3, cpu, "\"lost\":2,"), half(4, cpu, ""));
     assert_int_equal(rows_of(text, out, sizeof(out), &err), 0);
-    assert_string_equal(out, "cpu_time,package_w\n0.800000,20.000000\n");
+    assert_string_equal(out, "cpu_time,package_w,machine_threads\n0.800000,20.000000,2\n");
     /* counters and memory where they are */
     (void)snprintf(
         text, sizeof(text),
@@ -391,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_a_million_workloads_are_refused),
         cmocka_unit_test(test_a_line_without_end_is_refused),
         cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_texts_are_printable),
         cmocka_unit_test(test_methods_by_name),
         cmocka_unit_test(test_rows),
     };
