@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,6 +88,8 @@ int agent_recorder_open(const char *path, uint64_t limit_bytes, struct agent_rec
         return kw_err_set(err, -EEXIST,
                           "--record: %s is not empty, and is not written over; choose another file",
                           path);
+    if (recorder->regular && flock(recorder->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return kw_err_set(err, -EBUSY, "--record: another agent is recording into %s", path);
     *ret = KW_TAKE_PTR(recorder);
     return 0;
 }

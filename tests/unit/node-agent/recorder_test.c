@@ -250,6 +250,22 @@ static void test_a_full_file_is_left_alone(void **state)
     assert_null(recorder);
 }
 
+static void test_two_do_not_record_into_one_file(void **state)
+{
+    struct agent_recorder *first = NULL, *second = NULL;
+    struct kw_err err = {0};
+
+    (void)state;
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(agent_recorder_open(file, 1 << 20, &first, &err), 0);
+    assert_int_equal(agent_recorder_open(file, 1 << 20, &second, &err), -EBUSY);
+    assert_non_null(strstr(err.text, "another agent is recording"));
+    assert_null(second);
+    agent_recorder_close(&first);
+    assert_int_equal(agent_recorder_open(file, 1 << 20, &second, &err), 0);
+    agent_recorder_close(&second);
+}
+
 static void test_the_limit_ends_it_with_a_whole_line(void **state)
 {
     struct rig rig;
@@ -320,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_windows_allocate_nothing),
         cmocka_unit_test(test_same_energies_again),
         cmocka_unit_test(test_a_full_file_is_left_alone),
+        cmocka_unit_test(test_two_do_not_record_into_one_file),
         cmocka_unit_test(test_the_limit_ends_it_with_a_whole_line),
         cmocka_unit_test(test_without_a_window_nothing_is_left),
         cmocka_unit_test(test_what_cannot_be_written),
