@@ -8,7 +8,9 @@
  * prior's confidence, not to the prior's watts.
  *
  * A straight line is fitted beside the knots (least squares over the last WEIGHT_MAX units). It
- * brings a window's power to the knots around its load, and fills the knots that saw nothing, so
+ * brings a window's power to the knots around its load, until both know enough for the slope
+ * between them to do so: a curve that is bent, or has a step where the node wakes, is not the
+ * line's. The line fills the knots that saw nothing, so
  * that a node which was never more than a little busy still has the price of its next core. Where
  * the loads seen are too alike to tell a slope, the line takes that of the CPU class, scaled by how
  * far off the class is at what was seen: a prior is mostly wrong by a factor (threads of a VM,
@@ -28,7 +30,8 @@
 #define WEIGHT_MAX     200.0 /* units: a knot follows within a quarter of an hour */
 #define FADE_NS        (86400.0 * 1e9) /* a day: the pattern of most loads */
 #define PRIOR_WEIGHT   0.1             /* half a second seen outweighs the prior */
-#define HALF_CONFIDENT 10.0            /* units after which a knot is half sure: 50 s */
+#define OWN_SLOPE      10.0 /* units after which the slope between two knots is their own: 50 s */
+#define HALF_CONFIDENT 10.0 /* units after which a knot is half sure: 50 s */
 /* The class's slope counts as much as one unit whose load is 5 % of the node off the others'. */
 #define SLOPE_WEIGHT   (50.0 * 50.0)
 #define SCALE_MIN      0.05 /* limits on how wrong a prior can be */
@@ -106,6 +109,14 @@ static void add(struct agent_curve *curve, unsigned knot, double mw, double unit
     curve->weight[knot] = weight;
 }
 
+/** Slope between a knot and the next, in milliwatts per permille of load. */
+static double slope_from(const struct agent_curve *curve, unsigned knot)
+{
+    if (curve->weight[knot] < OWN_SLOPE || curve->weight[knot + 1] < OWN_SLOPE)
+        return slope(curve);
+    return fmax((curve->mean_mw[knot + 1] - curve->mean_mw[knot]) / STEP, 0.0);
+}
+
 void agent_curve_age(struct agent_curve *curve, uint64_t passed_ns)
 {
     double fade = exp(-(double)passed_ns / FADE_NS);
@@ -128,7 +139,7 @@ void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint
         return;
     agent_curve_age(curve, interval_ns);
     fit(curve, load, seen_mw, units);
-    double rise = slope(curve);
+    double rise = slope_from(curve, knot);
     add(curve, knot, fmax(seen_mw - rise * share * STEP, 0.0), (1.0 - share) * units);
     add(curve, knot + 1, fmin(seen_mw + rise * (1.0 - share) * STEP, MW_MAX), share * units);
 }

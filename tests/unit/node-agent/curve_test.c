@@ -54,6 +54,31 @@ static void test_learns_a_bent_curve(void **state)
     assert_true(agent_curve_marginal_mw(&knots, 1000) > 2 * agent_curve_marginal_mw(&knots, 6000));
 }
 
+/** A node that sleeps for less than it takes awake, whose power is S-shaped there: no straight line
+ * tells either end. */
+static void test_learns_a_step_and_an_s(void **state)
+{
+    struct agent_curve curve;
+
+    (void)state;
+    srandom(2);
+    agent_curve_init(&curve, 40000, 250000);
+    for (unsigned i = 0; i < 20000; i++) {
+        uint32_t load = i % 3 == 0 ? (uint32_t)random() % 5 : (uint32_t)random() % 1001;
+        uint64_t square = (uint64_t)load * load; /* 3 z^2 - 2 z^3 rises from 0 to 1 */
+        uint64_t mw = 80000 + 200 * (3 * square * 1000 - 2 * square * load) / 1000000;
+        agent_curve_observe(&curve, load, load < 10 ? 30000 : mw, KW_NS_PER_S);
+    }
+    struct kw_curve knots = get(&curve);
+    static const uint32_t want_mw[] = {30000,  85600,  100800, 123200, 150400, 180000,
+                                       209600, 236800, 259200, 274400, 280000};
+    for (size_t k = 0; k < KW_CURVE_KNOTS; k++) {
+        uint32_t off_mw = k < 2 ? 12000 : 4000;
+        assert_in_range(knots.knots[k].mw, want_mw[k] - off_mw, want_mw[k] + off_mw);
+        assert_true(knots.knots[k].confidence_permille > 900);
+    }
+}
+
 /** Only idle was seen, at half of the prior: the unseen rest is scaled with it. */
 static void test_scales_what_was_not_seen(void **state)
 {
@@ -140,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prior),
         cmocka_unit_test(test_learns_a_bent_curve),
+        cmocka_unit_test(test_learns_a_step_and_an_s),
         cmocka_unit_test(test_scales_what_was_not_seen),
         cmocka_unit_test(test_goes_on_where_nothing_was_seen),
         cmocka_unit_test(test_stays_monotone),
