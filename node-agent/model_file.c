@@ -63,7 +63,8 @@ int agent_model_read(const char *path, bool counters, struct kw_power_model **re
         return kw_err_set(err, rc, "model %s: %s", path, kw_errno_text(rc));
     rc = kw_power_model_decode(json, len, slash != NULL ? slash + 1 : path, model, &why);
     if (rc < 0)
-        return kw_err_set(err, rc, "model %s: %s", path, why);
+        return kw_err_set(err, rc, "model %s: not as documented (docs/power-models.md): %s", path,
+                          why);
     rc = check_model(model, counters, err);
     if (rc < 0) {
         (void)kw_err_wrap(err, "model %s", path);

@@ -63,6 +63,10 @@ static void test_which_files_are_taken(void **state)
     } rows[] = {
         {"a.json", COUNTING, false, "hardware counters are not counted here"},
         {"b.json", "{}", true, "neither"},
+        {"c.json",
+         "{\"schema\": 2, \"power_model\": {\"package\": {\"base_w\": 1, \"features\": [{\"name\": "
+         "\"cpu_time\", \"most\": 8}], \"trees\": [[[0, 4, 0, 2], [1], [5]]]}}}",
+         true, "not as documented (docs/power-models.md): trees"},
         {"AbsPower.json",
          "{\"package\": {\"All_Weights\": {\"Bias_Weight\": 40, \"Numerical_Variables\": "
          "{\"kubelet_cpu_usage\": {\"scale\": 190, \"weight\": 9}}}}}",
