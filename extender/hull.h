@@ -33,10 +33,10 @@
 struct ext_pricing {
     double work_per_mcpu; /**< work that a milli-core does, in that of the reference machine, so
                              that unlike machines compare; 0: 1 */
-    double energy_price;  /**< of a joule at the node (carbon or money), relative to the other
+    float energy_price;   /**< of a joule at the node (carbon or money), relative to the other
                              zones'; 0: 1; EXT_FACTOR_MIN..EXT_FACTOR_MAX */
-    double risk;          /**< ext_risk: how close its cap is; 0: 1 */
-    double wake_uj;       /**< energy of waking it, beyond that of its load; counts while asleep;
+    float risk;           /**< ext_risk: how close its cap is; 0: 1 */
+    float wake_uj;        /**< energy of waking it, beyond that of its load; counts while asleep;
                              infinite: unknown, no pod is worth it */
     uint32_t sleep_mw;    /**< what it draws asleep */
     bool sleepable;       /**< empty, it goes to sleep: its idle watts can be saved */

@@ -157,7 +157,7 @@ int ext_ingest_sample(const struct ext_record *record, const struct ext_node *be
     struct ext_node node = before != NULL ? *before : (struct ext_node){0};
 
     node.name = record->name;
-    node.name_len = (uint32_t)strlen(record->name);
+    node.name_len = (uint16_t)strlen(record->name);
     node.score = record->score;
     if (sample != NULL)
         take_sample(sample, before, now, &node);

@@ -142,12 +142,12 @@ int ext_sim_view_init(struct ext_sim *sim)
         view->sample[i] = INT64_MIN;
         view->nodes[i] = (struct ext_node){
             .name = truth->name,
-            .name_len = (uint32_t)strlen(truth->name),
+            .name_len = (uint16_t)strlen(truth->name),
             .has_curve = true,
             .interval_ns = (uint64_t)ns_of(sim->conf.interval_s),
             .pricing = {.work_per_mcpu = truth->work_per_mcpu,
-                        .energy_price = truth->energy_price,
-                        .wake_uj = truth->wake_uj,
+                        .energy_price = (float)truth->energy_price,
+                        .wake_uj = (float)truth->wake_uj,
                         .sleep_mw = truth->sleep_mw,
                         .sleepable = truth->sleepable},
         };

@@ -17,9 +17,9 @@ static struct ext_pricing priced(const struct ext_node *node, const struct ext_n
                        : sleep->has_sleep ? sleep->sleep_mw
                                           : node->seen_sleep_mw;
     pricing.asleep = sleep->asleep;
-    pricing.wake_uj = sleep->has_wake ? sleep->wake_uj
-                      : seen_wake     ? (double)node->seen_wake_uj
-                                      : (double)INFINITY;
+    pricing.wake_uj = sleep->has_wake ? (float)sleep->wake_uj
+                      : seen_wake     ? node->seen_wake_uj
+                                      : INFINITY;
     return pricing;
 }
 

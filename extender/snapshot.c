@@ -320,7 +320,7 @@ void ext_snapshot_set_zone(struct ext_snapshot *snapshot, size_t index, uint16_t
     struct ext_node *node = &snapshot->nodes[index];
 
     node->zone = zone;
-    node->pricing.energy_price = energy_price;
+    node->pricing.energy_price = (float)energy_price;
     if (node->has_curve)
         ext_place_price(&snapshot->places[index], &node->pricing);
 }

@@ -31,11 +31,14 @@ struct ext_node {
                                    sleepable or sleep_mw wants ext_pool_reprice */
     struct ext_hull hull;
     const char *name; /**< NUL-terminated, owned by the snapshot; NULL: an empty place */
-    uint32_t name_len;
-    bool has_curve; /**< false: the hull is not set, and the node is unknown to scoring */
-    bool pooled;    /**< the hull is of a shared curve (extender/pool.h) */
-    uint16_t zone;  /**< place in the snapshot's zones, plus 1; EXT_ZONE_NONE; EXT_ZONE_UNLISTED */
-    double score;   /**< its score in the sorted set of nodes when it was read */
+    uint16_t name_len;
+    bool sleep_told;    /**< the API server was asked about its sleep */
+    uint8_t peers_fill; /**< mean fill of those that share its curve, plus EXT_PEERS_FILL_MIN; 0:
+                           none do */
+    bool has_curve;     /**< false: the hull is not set, and the node is unknown to scoring */
+    bool pooled;        /**< the hull is of a shared curve (extender/pool.h) */
+    uint16_t zone; /**< place in the snapshot's zones, plus 1; EXT_ZONE_NONE; EXT_ZONE_UNLISTED */
+    double score;  /**< its score in the sorted set of nodes when it was read */
     uint64_t epoch, seq;
     int64_t t_unix_ms;   /**< as the agent said */
     uint64_t curve_hash; /**< of the curve's text: an unchanged one is not decoded again */
@@ -47,11 +50,8 @@ struct ext_node {
     uint64_t machine;                /**< class of machines that learn together; 0: of its own */
     uint32_t own_mw[KW_CURVE_KNOTS]; /**< its own curve at watts.load_permille */
     uint8_t own_sureness[KW_CURVE_KNOTS]; /**< confidence, in two hundredths */
-    bool sleep_told;                      /**< the API server was asked about its sleep */
     uint32_t seen_sleep_mw;               /**< its agent saw that; EXT_SLEEP_UNSEEN */
     float seen_wake_uj;                   /**< the same; negative: not seen */
-    uint8_t peers_fill; /**< mean fill of those that share its curve, plus EXT_PEERS_FILL_MIN; 0:
-                           none do */
 };
 
 #define EXT_SLEEP_UNSEEN UINT32_MAX

@@ -124,7 +124,7 @@ static struct ext_snapshot *some_nodes(const struct ext_args *args, char names[]
             continue;
         memcpy(names[n], name->at, name->len);
         nodes[n] = (struct ext_node){.name = names[n],
-                                     .name_len = name->len,
+                                     .name_len = (uint16_t)name->len,
                                      .has_curve = true,
                                      .capacity_mcpu = (double)curve.capacity_mcpu};
         ext_hull_build(&curve, NULL, &nodes[n++].hull);

@@ -42,7 +42,7 @@ struct kw_curve kwt_random_curve(uint64_t *state)
 struct ext_node kwt_node(const char *name, const struct kw_curve *curve, double used_mcpu)
 {
     struct ext_node node = {.name = name,
-                            .name_len = (uint32_t)strlen(name),
+                            .name_len = (uint16_t)strlen(name),
                             .used_mcpu = used_mcpu,
                             .interval_ns = 1000000000};
 

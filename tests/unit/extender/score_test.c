@@ -176,7 +176,7 @@ static void test_sleep_and_risk(void **state)
         {{.mcpu = 1000, .life_s = 1, .placement = KW_PLACEMENT_OFF}, {5, 5, 5, 5}},
     };
 
-    ext_place_price(&asleep, &(struct ext_pricing){.asleep = true, .wake_uj = 129.6e9});
+    ext_place_price(&asleep, &(struct ext_pricing){.asleep = true, .wake_uj = 129.6e9F});
     ext_place_price(&capped, &(struct ext_pricing){.risk = 5});
     for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
         struct ext_score_scratch scratch[4];
