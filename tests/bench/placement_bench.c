@@ -231,7 +231,7 @@ static void tell_fleets(void)
     for (size_t v = 0; v < VARIANTS; v++) {
         (void)snprintf(name, sizeof(name), "most energy against the default plugins, %s (%s)",
                        variants[v].name, worst[v].where);
-        show(name, worst[v].energy, "x", v <= LATE ? 1 : (double)NAN);
+        show(name, 100 * (worst[v].energy - 1), "% above", v <= LATE ? 0 : (double)NAN);
     }
     for (size_t v = NOISY; v <= LATE; v++) {
         (void)snprintf(name, sizeof(name), "part of the saving lost, all fleets and loads, %s",
