@@ -122,7 +122,7 @@ static void tell_chance(void)
     printf(
         "{\"name\": \"placement.old fleet: default plugins where ties fall otherwise, most of five "
         "seeds and four loads\", \"value\": %.4f, \"unit\": \"%% above\"}\n",
-        most);
+        100 * (most - 1));
 }
 
 void placement_random_tell(bool quick)
