@@ -15,6 +15,8 @@
 #define COLUMNS_MAX 64
 #define FIELD_MAX   253 /* bytes of a name: more is none */
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* spreadsheets begin a text so */
+
 /** A column that is known. */
 struct known {
     const char *name;
@@ -83,6 +85,11 @@ static int read_names(struct table *table)
 
     if (!next_line(table, &line, &len))
         return kw_err_set(table->err, -EBADMSG, "empty");
+    size_t mark = strlen(BYTE_ORDER_MARK);
+    if (len >= mark && memcmp(line, BYTE_ORDER_MARK, mark) == 0) {
+        line += mark;
+        len -= mark;
+    }
     const char *at = line, *end = line + len;
     while (at != NULL) {
         size_t n = next_field(&at, end, &field);
@@ -197,6 +204,25 @@ static const struct known fleet_columns[N_FLEET] = {
     [PRICE] = {"energy_price", .min = EXT_FACTOR_MIN, .max = EXT_FACTOR_MAX, .otherwise = 1},
 };
 
+/** Nodes by name, hashed. */
+struct names {
+    uint32_t slots[4 * EXT_SIM_NODES_MAX]; /* number of a node, from 1; 0: empty */
+};
+
+/** Notes the node that was added last. @return false: one before it has its name. */
+static bool note_name(struct names *names, const struct ext_sim_input *input)
+{
+    const char *name = input->nodes[input->n_nodes - 1].name;
+    size_t at = (size_t)(ext_hash(name, strlen(name), 1) % (4 * EXT_SIM_NODES_MAX));
+
+    for (; names->slots[at] != 0; at = (at + 1) % (4 * EXT_SIM_NODES_MAX)) {
+        if (strcmp(input->nodes[names->slots[at] - 1].name, name) == 0)
+            return false;
+    }
+    names->slots[at] = (uint32_t)input->n_nodes;
+    return true;
+}
+
 /** Whether a machine's curve is one. */
 static int check_curve(const struct ext_sim_input *input, size_t line, struct kw_err *err)
 {
@@ -230,7 +256,8 @@ static struct ext_sim_node begin_node(const struct table *table)
     return node;
 }
 
-static int add_point(const struct table *table, struct ext_sim_input *input, size_t *cap)
+static int add_point(const struct table *table, struct names *names, struct ext_sim_input *input,
+                     size_t *cap)
 {
     bool same = input->n_nodes > 0 &&
                 strcmp(input->nodes[input->n_nodes - 1].name, table->texts[NODE]) == 0;
@@ -244,6 +271,11 @@ static int add_point(const struct table *table, struct ext_sim_input *input, siz
         if (grow((void **)&input->nodes, cap, input->n_nodes, sizeof(*input->nodes)) < 0)
             return -ENOMEM;
         input->nodes[input->n_nodes++] = begin_node(table);
+        if (!note_name(names, input))
+            return kw_err_set(table->err, -EBADMSG,
+                              "line %zu: node \"%.60s\" is there already: the points of a node "
+                              "follow one another",
+                              table->line, table->texts[NODE]);
     }
     struct kw_curve *curve = &input->nodes[input->n_nodes - 1].curve;
     if (curve->n == KW_CURVE_KNOTS)
@@ -266,11 +298,12 @@ int ext_sim_read_fleet(const char *csv, size_t len, struct ext_sim_input *input,
                           .end = csv + len,
                           .numbers = numbers,
                           .texts = texts};
+    kw_cleanup_free struct names *names = calloc(1, sizeof(*names));
     size_t cap = 0;
-    int rc = read_names(&table);
+    int rc = names == NULL ? -ENOMEM : read_names(&table);
 
     while (rc == 0 && (rc = read_row(&table)) > 0)
-        rc = add_point(&table, input, &cap);
+        rc = add_point(&table, names, input, &cap);
     if (rc == 0 && input->n_nodes == 0)
         return kw_err_set(err, -EBADMSG, "no nodes");
     if (rc == 0)

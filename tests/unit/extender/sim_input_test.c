@@ -14,12 +14,13 @@
 static void test_fleet(void **state)
 {
     (void)state;
-    static const char csv[] = "rack,watts,load_pct,node,cores,work_units,sleep_watts,max_pods\r\n"
-                              "7,10.5,0,a,4,6,2.5,30\r\n"
-                              "7,50,50,a,4,6,2.5,30\n\n"
-                              "7,130,100,a,4,6,2.5,30\n"
-                              "8,1,0,b,,2,,\n"
-                              "8,2,100,b,,2,,";
+    static const char csv[] = "\xef\xbb\xbf"
+                              "watts,rack,load_pct,node,cores,work_units,sleep_watts,max_pods\r\n"
+                              "10.5,7,0,a,4,6,2.5,30\r\n"
+                              "50,7,50,a,4,6,2.5,30\n\n"
+                              "130,7,100,a,4,6,2.5,30\n"
+                              "1,8,0,b,,2,,\n"
+                              "2,8,100,b,,2,,";
     struct ext_sim_input input = {0};
     struct kw_err err = {0};
 
@@ -82,6 +83,8 @@ static void test_faults(void **state)
          "line 2, column 4 (watts): \"1?[2J\" is no number from 0 to 1e+06"},
         {true, FLEET "a,4,0,10\nb,4,0,10\n",
          "line 2: the curve of node \"a\" ends here and is none"},
+        {true, FLEET "a,4,0,1\na,4,100,2\nb,4,0,1\nb,4,100,2\na,4,0,1\na,4,100,2\n",
+         "line 6: node \"a\" is there already: the points of a node follow one another"},
         {true, FLEET "a,4,0,10\na,4,100,9\n", "line 3: the curve of node \"a\""},
         {false, PODS "p,1,1,1,1\n", "line 2: pod \"p\" ends at 1 s, not after its arrival at 1 s"},
         {false, PODS "p,1,2,nan,1\n",
