@@ -32,6 +32,7 @@
 #define PRIOR_WEIGHT   0.1             /* half a second seen outweighs the prior */
 #define OWN_SLOPE      10.0 /* units after which the slope between two knots is their own: 50 s */
 #define HALF_CONFIDENT 10.0 /* units after which a knot is half sure: 50 s */
+#define QUIET_PERMILLE 20.0 /* load from which a window tells nothing of an idle node */
 /* The class's slope counts as much as one unit whose load is 5 % of the node off the others'. */
 #define SLOPE_WEIGHT   (50.0 * 50.0)
 #define SCALE_MIN      0.05 /* limits on how wrong a prior can be */
@@ -123,6 +124,7 @@ void agent_curve_age(struct agent_curve *curve, uint64_t passed_ns)
 
     for (unsigned k = 0; k < KW_CURVE_KNOTS; k++)
         curve->weight[k] *= fade;
+    curve->quiet_weight *= fade;
 }
 
 void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint64_t mw,
@@ -139,6 +141,8 @@ void agent_curve_observe(struct agent_curve *curve, uint32_t load_permille, uint
         return;
     agent_curve_age(curve, interval_ns);
     fit(curve, load, seen_mw, units);
+    curve->quiet_weight =
+        fmin(curve->quiet_weight + units * fmax(1.0 - load / QUIET_PERMILLE, 0.0), WEIGHT_MAX);
     double rise = slope_from(curve, knot);
     add(curve, knot, fmax(seen_mw - rise * share * STEP, 0.0), (1.0 - share) * units);
     add(curve, knot + 1, fmin(seen_mw + rise * (1.0 - share) * STEP, MW_MAX), share * units);
@@ -158,6 +162,7 @@ void agent_curve_archive(struct agent_curve *curve, struct agent_archive *archiv
         agent_archive_real(archive, &curve->weight[k], 0, WEIGHT_MAX, OUT_OF_RANGE);
         agent_archive_real(archive, &curve->mean_mw[k], 0, MW_MAX, OUT_OF_RANGE);
     }
+    agent_archive_real(archive, &curve->quiet_weight, 0, WEIGHT_MAX, OUT_OF_RANGE);
     for (size_t i = 0; i < sizeof(line) / sizeof(line[0]); i++)
         agent_archive_real(archive, line[i].value, line[i].min, line[i].max, OUT_OF_RANGE);
 }
@@ -203,11 +208,11 @@ void agent_curve_get(const struct agent_curve *curve, uint64_t capacity_mcpu, bo
     *ret = (struct kw_curve){
         .capacity_mcpu = capacity_mcpu, .estimated = estimated, .n = KW_CURVE_KNOTS};
     for (unsigned k = 0; k < KW_CURVE_KNOTS; k++) {
+        double seen = k == 0 ? fmin(curve->quiet_weight, curve->weight[0]) : curve->weight[k];
         ret->knots[k] = (struct kw_curve_knot){
             .load_permille = k * 1000 / LAST,
             .mw = (uint32_t)llround(value[k]),
-            .confidence_permille =
-                (uint32_t)(1000.0 * curve->weight[k] / (curve->weight[k] + HALF_CONFIDENT)),
+            .confidence_permille = (uint32_t)(1000.0 * seen / (seen + HALF_CONFIDENT)),
         };
     }
 }

@@ -16,6 +16,8 @@ struct agent_curve {
     double prior_idle_mw, prior_full_mw;
     double weight[KW_CURVE_KNOTS];  /**< time seen near the knot, in units of 5 s, decayed */
     double mean_mw[KW_CURVE_KNOTS]; /**< their mean power, brought to the knot's load */
+    double quiet_weight; /**< as weight: time at next to no load. The node may wake in a step, of
+                            which what it draws at 5 % tells nothing */
     /* the fitted line: weight of the windows in it, their mean load and power, and the sums of
      * squares and products of what they are off these means */
     double line_weight, line_load_permille, line_mw, line_square, line_cross;

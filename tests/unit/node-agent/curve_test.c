@@ -79,6 +79,23 @@ static void test_learns_a_step_and_an_s(void **state)
     }
 }
 
+/** What a node draws when it is idle is not known from loads of some percent. */
+static void test_idle_is_unsure_until_seen(void **state)
+{
+    struct agent_curve curve;
+
+    (void)state;
+    agent_curve_init(&curve, 40000, 250000);
+    for (unsigned i = 0; i < 300; i++)
+        agent_curve_observe(&curve, 25 + i % 100, 80000, WINDOW);
+    struct kw_curve knots = get(&curve);
+    assert_int_equal(knots.knots[0].confidence_permille, 0);
+    assert_true(knots.knots[1].confidence_permille > 900);
+    for (unsigned i = 0; i < 60; i++)
+        agent_curve_observe(&curve, i % 5, 30000, WINDOW);
+    assert_true(get(&curve).knots[0].confidence_permille > 800);
+}
+
 /** Only idle was seen, at half of the prior: the unseen rest is scaled with it. */
 static void test_scales_what_was_not_seen(void **state)
 {
@@ -166,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_prior),
         cmocka_unit_test(test_learns_a_bent_curve),
         cmocka_unit_test(test_learns_a_step_and_an_s),
+        cmocka_unit_test(test_idle_is_unsure_until_seen),
         cmocka_unit_test(test_scales_what_was_not_seen),
         cmocka_unit_test(test_goes_on_where_nothing_was_seen),
         cmocka_unit_test(test_stays_monotone),
