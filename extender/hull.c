@@ -107,10 +107,9 @@ void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pric
         }
         if (chain[i + 1] == chain[i] + 1 && !(sleepable && i == 0))
             ret->plain = (uint16_t)(ret->plain | 1u << (ret->n - 1));
+        if (sleepable && i == 0)
+            ret->drain_mw_per_mcpu = (float)fmax(ret->mw_per_mcpu[0] - hull / mcpu_per_permille, 0);
     }
-    if (sleepable)
-        ret->drain_mw_per_mcpu =
-            (float)fmax(ret->mw_per_mcpu[0] - hull_slope(knots, chain, 0) / mcpu_per_permille, 0);
 }
 
 /** Segment that a load lies in; the last one beyond the capacity. */

@@ -143,9 +143,8 @@ static void show(struct ext_snapshot *snapshot, size_t index)
         memcpy(live.text, node->name, node->name_len);
     snapshot->live[index] = live;
     /* it does not rise where a node is set again: the next snapshot has it right */
-    if (index % EXT_CALM == 0 && index == snapshot->n)
-        *calm = live.good_until_ns;
-    else if (live.good_until_ns < *calm)
+    bool first = index % EXT_CALM == 0 && index == snapshot->n;
+    if (first || live.good_until_ns < *calm)
         *calm = live.good_until_ns;
 }
 
