@@ -29,29 +29,26 @@
  * A request passes four points: its target is logged raw (on_target), its head is complete
  * (on_head: framing and limits are checked, the route is found), body bytes come (on_body), it is
  * whole (on_end: the handler writes its answer). An answer of known size goes out with its head in
- * one sendmsg. Each connection owns a buffer for the body and one for the answer, which keep their
- * memory, so a steady stream of requests allocates nothing here; what is large for one, or for all
- * that wait together (http_load.c), is given back after the request.
+ * one sendmsg. Each connection keeps the memory of a buffer for the body and one for the answer, so
+ * a steady stream of requests allocates nothing here; what is large (http_load.c) is given back.
  *
- * TLS is the library's too, each of its sessions set up by http_tls.c before its first byte. It is
- * served by poll: with its epoll 0.9.75 takes a connection for readable all through its handshake,
- * and spins until the client goes on.
+ * TLS is the library's too, each session set up by http_tls.c before its first byte. It is served
+ * by poll: by epoll 0.9.75 takes a connection for readable all through its handshake, and spins.
  *
- * Where a request is refused before it was read whole the connection must end, but closing with
- * unread bytes resets it and the client would not see why: such sockets linger (http_watch.c),
- * which also holds the deadline of each phase. An unknown path or method is different: its body is
- * passed over and the connection lives on.
+ * A request that is refused before it was read whole ends its connection; closing with unread bytes
+ * would reset it and hide why, so such sockets linger (http_watch.c, which also keeps deadlines).
+ * The body of an unknown path or method is passed over, and the connection lives on.
  *
- * Stopping: new connections are closed, requests at hand get STOP_NS to end, then all connections
- * are shut down and waited for. The daemon must be stopped empty: a malformed request that 0.9.75
- * meets during MHD_stop_daemon makes it build the head of an answer that it has not queued (a NULL
- * response).
+ * Stopping: new connections are closed, answers close theirs. Requests at hand get STOP_NS to end,
+ * those that came but were not read yet UNREAD_NS; then all connections are shut down and waited
+ * for. The daemon must be stopped empty: a malformed request that 0.9.75 meets in MHD_stop_daemon
+ * makes it build the head of an answer that it has not queued (a NULL response).
  */
 
 /* First reservation of a body; a client's Content-Length alone must not make us take more. */
 #define FIRST_BODY_BYTES (1u << 20)
-
-#define STOP_NS (5 * KW_NS_PER_S)
+#define STOP_NS          (5 * KW_NS_PER_S)
+#define UNREAD_NS        KW_NS_PER_S
 
 enum stage { STAGE_IDLE, STAGE_TARGET, STAGE_BODY };
 
@@ -338,12 +335,13 @@ static enum MHD_Result on_end(struct connection *c, struct MHD_Connection *mhd, 
     if (c->memory.body.failed)
         return refuse(c, mhd, 500, true);
     c->route->handler(c->route->user, &request, &response);
+    bool is_last = atomic_load(&c->server->load.stopping);
     if (response.static_body != NULL)
-        return queue(mhd, &response, response.static_body, response.static_len, false);
+        return queue(mhd, &response, response.static_body, response.static_len, is_last);
     if (c->memory.answer.failed)
         return refuse(c, mhd, 500, true);
     return queue(mhd, &response, c->memory.answer.data == NULL ? "" : c->memory.answer.data,
-                 c->memory.answer.len, false);
+                 c->memory.answer.len, is_last);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *url,
@@ -457,7 +455,9 @@ void kw_http_server_free(struct kw_http_server **server)
         return;
     if (s->daemon != NULL) {
         kw_http_load_wait_idle(&s->load, STOP_NS);
-        kw_http_watch_shut(s->watch);
+        kw_http_watch_shut(s->watch, SHUT_RD);
+        kw_http_load_wait_idle(&s->peers, UNREAD_NS);
+        kw_http_watch_shut(s->watch, SHUT_RDWR);
         kw_http_load_wait_idle(&s->peers, STOP_NS);
         s->listener.fd = -1; /* the daemon's to close */
         MHD_stop_daemon(s->daemon);

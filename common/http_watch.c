@@ -342,11 +342,11 @@ void kw_http_watch_linger(struct kw_http_watch *watch, int fd)
         (void)close(copy);
 }
 
-void kw_http_watch_shut(struct kw_http_watch *watch)
+void kw_http_watch_shut(struct kw_http_watch *watch, int how)
 {
     (void)pthread_mutex_lock(&watch->lock);
     for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next) {
-        (void)shutdown(peer->fd, SHUT_RDWR);
+        (void)shutdown(peer->fd, how);
         peer->nudge_ns = 1; /* long due */
         peer->interval_ns = NUDGE_NS;
     }

@@ -55,5 +55,6 @@ void kw_http_watch_remove(struct kw_http_watch *watch, struct kw_http_peer *peer
  */
 void kw_http_watch_linger(struct kw_http_watch *watch, int fd);
 
-/** Shuts down every connection, and goes on waking the server until it has closed them. */
-void kw_http_watch_shut(struct kw_http_watch *watch);
+/** Shuts down every connection, and goes on waking the server until it has closed them.
+ * @param how SHUT_RD: what has arrived is still read and answered; SHUT_RDWR. */
+void kw_http_watch_shut(struct kw_http_watch *watch, int how);

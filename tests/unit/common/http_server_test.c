@@ -230,6 +230,41 @@ static void test_stopping_lets_answers_end(void **state)
     kw_buf_free(&answer);
 }
 
+/** Requests that came while the server's only thread was busy, and that it has not read when it is
+ * told to stop. */
+static void test_stopping_answers_what_has_come(void **state)
+{
+    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char wait[] = "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n";
+    atomic_bool go = false;
+    struct kw_http_server *server = kwt_http_start("127.0.0.1:0", 1, 60, 32, &go);
+    struct kw_buf answer = {0};
+    pthread_t thread;
+    int fds[16];
+    char first[512];
+
+    (void)state;
+    for (unsigned i = 0; i < KW_ARRAY_SIZE(fds); i++) {
+        fds[i] = kwt_http_dial(server);
+        kwt_http_send(fds[i], request, sizeof(request) - 1);
+        assert_true(recv(fds[i], first, sizeof(first), 0) > 0); /* it is accepted */
+    }
+    kwt_http_send(fds[0], wait, sizeof(wait) - 1);
+    (void)poll(NULL, 0, 100);
+    for (unsigned i = 1; i < KW_ARRAY_SIZE(fds); i++)
+        kwt_http_send(fds[i], request, sizeof(request) - 1);
+    assert_int_equal(pthread_create(&thread, NULL, free_server, &server), 0);
+    (void)poll(NULL, 0, 100);
+    atomic_store(&go, true);
+    for (unsigned i = 0; i < KW_ARRAY_SIZE(fds); i++) {
+        kwt_http_receive(fds[i], &answer);
+        assert_non_null(strstr(answer.data, i == 0 ? "\r\n\r\nwent" : "GET /healthz 0:"));
+        (void)close(fds[i]);
+    }
+    (void)pthread_join(thread, NULL);
+    kw_buf_free(&answer);
+}
+
 static void test_bad_limits_are_named(void **state)
 {
     struct kw_http_server_conf conf = {.listen = "127.0.0.1:0"};
@@ -312,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_unix_sockets),
         cmocka_unit_test(test_stopping_lets_answers_end),
+        cmocka_unit_test(test_stopping_answers_what_has_come),
         cmocka_unit_test(test_bad_limits_are_named),
         cmocka_unit_test(test_buffers_are_kept_between_requests),
     };
