@@ -265,7 +265,8 @@ void cli_explain_found_clear(struct cli_explain_found *found)
     *found = (struct cli_explain_found){0};
 }
 
-/** Looks through all nodes: a pod of the same name may have ended on one and run on another. */
+/** Looks through all nodes, and finds nothing where none has it: a pod of the same name may have
+ * ended on one and run on another. */
 static int find_in_redis(struct kw_redis *redis, const struct cli_names *nodes, const char *pod,
                          struct cli_explain_found *ret, struct kw_err *err)
 {
@@ -279,8 +280,7 @@ static int find_in_redis(struct kw_redis *redis, const struct cli_names *nodes, 
         else if (rc != -ENOENT && rc != -EBADMSG && rc != -EPROTONOSUPPORT)
             return rc; /* one node's bad record hides that node, not the others */
     }
-    return ret->pod != NULL ? 0
-                            : kw_err_set(err, -ENOENT, "no node has anything called %.200s", pod);
+    return 0;
 }
 
 static int answer_from_redis(struct kw_redis *redis, const struct cli_explain_pod *asked,
@@ -300,6 +300,8 @@ static int answer_from_redis(struct kw_redis *redis, const struct cli_explain_po
         rc = find_in_redis(redis, &nodes, asked->pod, &found, err);
     if (rc < 0)
         return rc;
+    if (found.pod == NULL)
+        return kw_err_set(err, -ENOENT, "no node has anything called %.200s", asked->pod);
     *ret_others = found.running > 1 ? found.running - 1 : 0;
     return tell(&found.view, found.pod, asked->json, answer, err);
 }
