@@ -20,7 +20,7 @@ REFUSED = "what was learnt before is not used"
 
 def options(folder: pathlib.Path, redis: rig.Redis, idle: int = SAID_IDLE) -> tuple[str, ...]:
     return ("--sysfs", str(folder / "sys"), "--interval", "1s", "--meter", "powercap", "--attribution", "kalman",
-            "--idle-watts", str(idle), "--redis", f"unix://{redis.socket}")
+            "--idle-watts", str(idle), "--sleep-watts", "4.5", "--wake-joules", "30000", "--redis", f"unix://{redis.socket}")
 
 
 def length(redis: rig.Redis) -> int:
@@ -55,6 +55,8 @@ def follow(agent: rig.Agent, redis: rig.Redis) -> None:
         wait_for("idle power to be learnt", lambda: abs(idle_of(agent) - SAID_IDLE * 1000) > 1000, 120)
         before, sure = idle_of(agent), sureness(agent)
         check(sure > 20, f"the curve is sure of nothing: {sure}")
+        curve = agent.view()["curve"]
+        check((curve["sleep_mw"], curve["wake_uj"]) == (4500, 30_000_000_000), f"asleep, and to wake: {curve}")
         redis.command("DEL", KEY)
         check(agent.terminate() == 0, "the agent did not end well")   # saves
     check(length(redis) > 100, "nothing was saved at the end")

@@ -328,6 +328,8 @@ static int make_sampler(struct agent *agent, struct kw_err *err)
                   .full_mw = power.full_mw,
                   .dram_idle_mw = power.dram_idle_mw},
         .idle_policy = (enum agent_idle_policy)options->idle_policy,
+        .sleep_w = options->sleep_w,
+        .wake_j = options->wake_j,
         .node = agent->info.node,
         .boot_id = agent->boot_id,
     };

@@ -81,6 +81,16 @@ static const struct kw_conf_option rows[] = {
      NULL, "WATTS",
      "what all CPU packages together draw at full load, for the model; 0: by class of CPU",
      "Sampling"},
+    {"sleep-watts", "KWATT_SLEEP_WATTS", "sleepWatts", KW_CONF_DOUBLE, AT(sleep_w), "0", 0, 100000,
+     NULL, "WATTS",
+     "what the node draws asleep, for its curve: what a node that may sleep (kwatt.io/sleepable)\n"
+     "is priced from; 0: not told",
+     "Sampling"},
+    {"wake-joules", "KWATT_WAKE_JOULES", "wakeJoules", KW_CONF_DOUBLE, AT(wake_j), "0", 0, 1e6,
+     NULL, "JOULES",
+     "what waking the node takes, above what its load draws then: pods that live longer wake it\n"
+     "sooner; 0: not told",
+     "Sampling"},
     /* a cap on power */
     {"enforce-cap-watts", "KWATT_ENFORCE_CAP_WATTS", "enforceCap.watts", KW_CONF_DOUBLE,
      AT(enforce_cap_w), "0", 0, 100000, NULL, "WATTS",

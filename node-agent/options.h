@@ -30,6 +30,8 @@ struct agent_options {
     unsigned idle_policy; /**< enum agent_idle_policy */
     double idle_w;        /**< of all packages; 0: class prior */
     double full_w;
+    double sleep_w;               /**< what the node draws asleep; 0: not told */
+    double wake_j;                /**< what waking it takes, above its load's; 0: not told */
     double enforce_cap_w;         /**< of all packages; 0: no limit is set */
     char *enforce_cap_record;     /**< file of the limits that were in force before */
     unsigned pods;                /**< enum agent_pods */

@@ -36,7 +36,8 @@ struct agent_sampler_conf {
     struct agent_recorder *recorder; /**< NULL: nothing is recorded */
     struct agent_idle_prior prior;   /**< its topology is the one above */
     enum agent_idle_policy idle_policy;
-    const char *node; /**< borrowed for the life of the sampler, as is boot_id */
+    double sleep_w, wake_j; /**< as of struct agent_options */
+    const char *node;       /**< borrowed for the life of the sampler, as is boot_id */
     const char *boot_id;
 };
 

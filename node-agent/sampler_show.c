@@ -182,6 +182,17 @@ static void name_workloads(struct agent_sampler *sampler, uint64_t now_ns)
     agent_pod_source_release(pods, agent_naming_pods(directory, workloads, n, now_ns));
 }
 
+static void fill_curve(const struct agent_sampler *sampler, struct kw_curve *curve)
+{
+    const struct agent_sampler_conf *conf = &sampler->conf;
+
+    agent_curve_feed_get(&sampler->curve, &sampler->basis, curve);
+    curve->has_sleep = conf->sleep_w > 0;
+    curve->sleep_mw = (uint32_t)llround(conf->sleep_w * 1000);
+    curve->has_wake = conf->wake_j > 0;
+    curve->wake_uj = (uint64_t)llround(conf->wake_j * 1e6);
+}
+
 int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **ret)
 {
     const struct agent_sampler_conf *conf = &sampler->conf;
@@ -208,7 +219,7 @@ int agent_sampler_show(struct agent_sampler *sampler, struct agent_snapshot **re
     snapshot->counts_requests = conf->requests != NULL;
     memcpy(snapshot->quality_windows, sampler->period.quality_windows,
            sizeof(snapshot->quality_windows));
-    agent_curve_feed_get(&sampler->curve, &sampler->basis, &snapshot->curve);
+    fill_curve(sampler, &snapshot->curve);
     agent_period_next(&sampler->period);
     *ret = snapshot;
     return 0;
