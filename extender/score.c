@@ -400,13 +400,24 @@ void ext_score_take(struct ext_score *score, const struct ext_place *const *plac
         take_crowding(places, n, scratch);
 }
 
+/** Scores where none is known: one that sleeps is left alone where another may be awake. */
+static void fill_all(const struct ext_score *score, uint8_t *scores)
+{
+    bool scored = score->pod.placement == KW_PLACEMENT_EFFICIENT;
+    bool any_unknown = false;
+
+    for (size_t i = 0; scored && i < score->n; i++)
+        any_unknown = any_unknown || score->scratch[i].value > SHUNNED;
+    for (size_t i = 0; i < score->n; i++)
+        scores[i] = any_unknown && score->scratch[i].value <= SHUNNED ? 0 : EXT_SCORE_NEUTRAL;
+}
+
 size_t ext_score_end(struct ext_score *score, uint8_t *ret_scores)
 {
     if (score->pod.placement != KW_PLACEMENT_OFF)
         survey(score);
     if (score->known == 0) {
-        for (size_t i = 0; i < score->n; i++)
-            ret_scores[i] = EXT_SCORE_NEUTRAL;
+        fill_all(score, ret_scores);
         return 0;
     }
     if (score->pod.placement == KW_PLACEMENT_EFFICIENT)

@@ -195,6 +195,11 @@ static void test_sleep_and_risk(void **state)
     uint8_t scores[2];
     assert_int_equal(score_all(&cases[3].pod, beds, 2, scratch, scores), 0);
     assert_int_equal(scores[0], EXT_SCORE_NEUTRAL);
+    /* but one that nothing is known of, and that may be awake, goes before one asleep */
+    const struct ext_place *bed_and_unknown[] = {&asleep, NULL};
+    assert_int_equal(score_all(&cases[3].pod, bed_and_unknown, 2, scratch, scores), 0);
+    assert_int_equal(scores[0], 0);
+    assert_int_equal(scores[1], EXT_SCORE_NEUTRAL);
 }
 
 static void test_any_candidates(void **state)
