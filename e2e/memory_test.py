@@ -13,7 +13,7 @@ import agent_rig as rig
 from agent_rig import check, wait_for
 
 KEY = "kwatt:v1:attribution:{" + rig.NAME + "}"
-TRUE_IDLE, SAID_IDLE, LEARNT_IDLE, CORE = 35, 20, 26, 30
+TRUE_IDLE, SAID_IDLE, LEARNT_IDLE, CORE = 35, 20, 30, 30
 GOES_ON = "attribution goes on from what was learnt before"
 REFUSED = "what was learnt before is not used"
 
@@ -52,7 +52,7 @@ def check_goes_on(agent: rig.Agent, before: int, times: int) -> int:
 
 def follow(agent: rig.Agent, redis: rig.Redis) -> None:
     with agent:
-        # not the first step away from what was said: a single window of the first minute moves it by some watts
+        # not the first step away from what was said: single windows of the first minute move it by some watts
         wait_for("idle power to be learnt", lambda: idle_of(agent) > LEARNT_IDLE * 1000, 300)
         before, sure = idle_of(agent), sureness(agent)
         check(sure > 20, f"the curve is sure of nothing: {sure}")
