@@ -65,7 +65,7 @@ void ext_watts_curve(struct ext_watts *watts, const struct kw_curve *curve)
     if (curve == NULL)
         return;
     watts->n = (uint8_t)curve->n;
-    watts->capacity_mcpu = (double)curve->capacity_mcpu;
+    watts->capacity_mcpu = (float)curve->capacity_mcpu;
     for (uint32_t i = 0; i < curve->n; i++) {
         watts->knot_mw[i] = curve->platform.present ? curve->platform.mw[i] : curve->knots[i].mw;
         watts->load_permille[i] = (uint16_t)curve->knots[i].load_permille;
@@ -75,15 +75,15 @@ void ext_watts_curve(struct ext_watts *watts, const struct kw_curve *curve)
 /** Watts of a milli-core between a knot and the next. */
 static double slope_of(const struct ext_watts *watts, unsigned i)
 {
-    double width =
-        (watts->load_permille[i + 1] - watts->load_permille[i]) * (watts->capacity_mcpu / 1000);
+    double width = (watts->load_permille[i + 1] - watts->load_permille[i]) *
+                   ((double)watts->capacity_mcpu / 1000);
 
     return ((double)watts->knot_mw[i + 1] - (double)watts->knot_mw[i]) / width;
 }
 
 static double knot_mcpu(const struct ext_watts *watts, unsigned i)
 {
-    return watts->load_permille[i] * (watts->capacity_mcpu / 1000);
+    return watts->load_permille[i] * ((double)watts->capacity_mcpu / 1000);
 }
 
 /** The segment that a load lies in; the last one for more than the capacity. */
@@ -132,8 +132,8 @@ struct ext_watts_slope ext_watts_slope(const struct ext_watts *watts,
     double held = level + load->held_mcpu;
     double held_mw = curve_mw(watts, held);
     double top = held + load->sigmas * sqrt(variance(&watts->mcpu) + load->held_variance_mcpu2);
-    if (top > watts->capacity_mcpu) /* more than all its processors cannot run */
-        top = greater(held, watts->capacity_mcpu);
+    if (top > (double)watts->capacity_mcpu) /* more than all its processors cannot run */
+        top = greater(held, (double)watts->capacity_mcpu);
     unsigned i = segment_of(watts, top);
     double slope = slope_of(watts, i);
     struct ext_watts_slope ret = {

@@ -26,7 +26,7 @@ struct ext_watts {
     uint16_t load_permille[KW_CURVE_KNOTS];
     uint8_t n;  /**< knots; 0: no curve */
     bool heard; /**< a sample has come */
-    double capacity_mcpu;
+    float capacity_mcpu;
 };
 
 /** Takes a sample's power. */
