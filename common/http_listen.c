@@ -3,9 +3,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,12 @@
 /* Connections the kernel completes for us while all threads are busy; its own default since
  * Linux 5.4. */
 #define BACKLOG 4096
+
+/* Shut, it is looked at so often until nobody has come for 50 ms: a handshake under way ends by
+ * then. */
+#define LOOK_MS     10
+#define QUIET_LOOKS 5
+#define SHUT_LOOKS  100
 
 /* Owner and group may connect to a unix socket. */
 #define UNIX_MODE 0660
@@ -195,13 +203,48 @@ int kw_http_listen_open(const char *text, struct kw_http_listen *ret, struct kw_
     return open_tcp(text, ret, err);
 }
 
+static void drop_name(struct kw_http_listen *listener)
+{
+    if (listener->unix_path != NULL)
+        (void)unlink(listener->unix_path);
+    free(listener->unix_path);
+    listener->unix_path = NULL;
+}
+
+/* Takes no SYN; what belongs to a handshake under way still passes. */
+static void turn_away(int fd)
+{
+    /* the bytes are those of a TCP segment; its flags are the 14th */
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, TH_SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    const struct sock_fprog filter = {.len = KW_ARRAY_SIZE(code), .filter = code};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
+}
+
+void kw_http_listen_shut(struct kw_http_listen *listener)
+{
+    struct pollfd waiting = {.fd = listener->fd, .events = POLLIN};
+    unsigned quiet = 0;
+
+    if (listener->unix_path != NULL)
+        drop_name(listener); /* which from now on is free for others */
+    else
+        turn_away(listener->fd);
+    for (unsigned i = 0; i < SHUT_LOOKS && quiet < QUIET_LOOKS; i++) {
+        (void)poll(NULL, 0, LOOK_MS);
+        quiet = poll(&waiting, 1, 0) > 0 ? 0 : quiet + 1;
+    }
+}
+
 void kw_http_listen_close(struct kw_http_listen *listener)
 {
     if (listener->fd >= 0)
         (void)close(listener->fd);
     listener->fd = -1;
-    if (listener->unix_path != NULL)
-        (void)unlink(listener->unix_path);
-    free(listener->unix_path);
-    listener->unix_path = NULL;
+    drop_name(listener);
 }

@@ -5,7 +5,7 @@
 
 #include "common/err.h"
 
-/* Listening socket of the HTTP server; for http_server.c only. */
+/* Listening socket of the HTTP server; for the HTTP server only. */
 
 /** A socket that listens. */
 struct kw_http_listen {
@@ -21,6 +21,13 @@ struct kw_http_listen {
  * @return 0; -EINVAL for a bad text; -EADDRINUSE; -errno. `err` names the address and the cause.
  */
 int kw_http_listen_open(const char *text, struct kw_http_listen *ret, struct kw_err *err);
+
+/**
+ * Lets nobody connect any more, and waits until those who have are accepted, as long as that goes
+ * on elsewhere: closing the socket would end the others unanswered. Nobody is refused either before
+ * it is closed: a client's kernel tries again then.
+ */
+void kw_http_listen_shut(struct kw_http_listen *listener);
 
 /** Closes what is open and removes the unix socket's name. */
 void kw_http_listen_close(struct kw_http_listen *listener);

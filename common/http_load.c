@@ -85,9 +85,24 @@ bool kw_http_load_charge(struct kw_http_load *load, size_t len)
     return atomic_fetch_add(&load->body_bytes, len) < load->max_body_bytes;
 }
 
+bool kw_http_load_give_up(struct kw_http_load *load, size_t len, size_t charged)
+{
+    (void)pthread_mutex_lock(&load->lock);
+    bool given_up = atomic_load(&load->body_bytes) - len >= load->max_body_bytes;
+    if (given_up)
+        kw_http_load_refund(load, charged);
+    (void)pthread_mutex_unlock(&load->lock);
+    return given_up;
+}
+
 void kw_http_load_refund(struct kw_http_load *load, size_t len)
 {
     (void)atomic_fetch_sub(&load->body_bytes, len);
+}
+
+void kw_http_load_stop(struct kw_http_load *load)
+{
+    atomic_store(&load->stopping, true);
 }
 
 void kw_http_load_wait_idle(struct kw_http_load *load, uint64_t timeout_ns)
@@ -97,7 +112,7 @@ void kw_http_load_wait_idle(struct kw_http_load *load, uint64_t timeout_ns)
                              .tv_nsec = (long)(until_ns % KW_NS_PER_S)};
 
     (void)pthread_mutex_lock(&load->lock);
-    atomic_store(&load->stopping, true);
+    kw_http_load_stop(load);
     while (atomic_load(&load->requests) > 0) {
         if (pthread_cond_timedwait(&load->idle, &load->lock, &until) != 0)
             break;

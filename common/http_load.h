@@ -10,7 +10,7 @@
 #include "common/err.h"
 #include "common/http_server.h"
 
-/* What the HTTP server has at hand, and its limits; for http_server.c only. */
+/* What the HTTP server has at hand, and its limits; for the HTTP server only. */
 
 struct kw_http_load {
     _Atomic unsigned requests;
@@ -18,7 +18,8 @@ struct kw_http_load {
     _Atomic size_t kept_bytes;
     size_t max_body_bytes; /**< of all bodies together */
     _Atomic bool stopping;
-    pthread_mutex_t lock; /* with `idle`: waiting for `requests` to fall to 0 */
+    pthread_mutex_t lock; /* of bodies that give up, and with `idle` of waiting for `requests` to
+                             fall to 0 */
     pthread_cond_t idle;
 };
 
@@ -41,6 +42,10 @@ void kw_http_load_end(struct kw_http_load *load);
  * limit. */
 bool kw_http_load_charge(struct kw_http_load *load, size_t len);
 void kw_http_load_refund(struct kw_http_load *load, size_t len);
+/** The last charge, of `len` bytes, was one too many. One body after the other gives up, so that of
+ * two at once only one does where that is enough. @param charged for this body in all, refunded.
+ * @return false where there is room by now: nothing is refunded. */
+bool kw_http_load_give_up(struct kw_http_load *load, size_t len, size_t charged);
 
 /** Counts memory that a waiting connection would keep for its next request. @return false, and
  * nothing is counted, where it is too much for one or for all: then it is to be freed. */
@@ -48,5 +53,7 @@ bool kw_http_load_keep(struct kw_http_load *load, size_t len);
 /** The memory is in use again, or was freed. */
 void kw_http_load_unkeep(struct kw_http_load *load, size_t len);
 
-/** Waits until no request is at hand, at most so long. */
+/** Sets `stopping`. */
+void kw_http_load_stop(struct kw_http_load *load);
+/** Stops, and waits until no request is at hand, at most so long. */
 void kw_http_load_wait_idle(struct kw_http_load *load, uint64_t timeout_ns);

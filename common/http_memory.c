@@ -13,6 +13,12 @@ static void refund(struct kw_http_memory *memory)
     memory->charged = 0;
 }
 
+void kw_http_memory_drop(struct kw_http_memory *memory)
+{
+    kw_buf_free(&memory->body);
+    refund(memory);
+}
+
 static void keep_or_free(struct kw_http_memory *memory, struct kw_buf *buf)
 {
     if (buf->cap == 0 || !kw_http_load_keep(memory->load, buf->cap)) {
@@ -33,12 +39,13 @@ void kw_http_memory_begin(struct kw_http_memory *memory)
 bool kw_http_memory_take(struct kw_http_memory *memory, const char *bytes, size_t len)
 {
     memory->charged += len;
-    if (kw_http_load_charge(memory->load, len)) {
+    if (kw_http_load_charge(memory->load, len) ||
+        !kw_http_load_give_up(memory->load, len, memory->charged)) {
         (void)kw_buf_add(&memory->body, bytes, len);
         return true;
     }
+    memory->charged = 0; /* makes room for those that are kept */
     kw_buf_free(&memory->body);
-    refund(memory); /* makes room for those that are kept */
     return false;
 }
 

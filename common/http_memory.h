@@ -27,6 +27,9 @@ void kw_http_memory_begin(struct kw_http_memory *memory);
  * bodies together are too large: this one is dropped. */
 bool kw_http_memory_take(struct kw_http_memory *memory, const char *bytes, size_t len);
 
+/** The body is not needed any more. */
+void kw_http_memory_drop(struct kw_http_memory *memory);
+
 /** The request is done with, also one that never began. */
 void kw_http_memory_end(struct kw_http_memory *memory);
 

@@ -6,7 +6,7 @@
 
 #include "common/http_server.h"
 
-/* Routes of the HTTP server and what it says where none is taken; for http_server.c only. */
+/* Routes of the HTTP server and what it says where none is taken; for the HTTP server only. */
 
 /** Methods of a path, as the Allow header lists them. */
 struct kw_http_allow {

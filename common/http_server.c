@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/http_aside.h"
 #include "common/http_framing.h"
+#include "common/http_impl.h"
 #include "common/http_listen.h"
 #include "common/http_load.h"
 #include "common/http_memory.h"
@@ -39,34 +40,17 @@
  * would reset it and hide why, so such sockets linger (http_watch.c, which also keeps deadlines).
  * The body of an unknown path or method is passed over, and the connection lives on.
  *
- * Stopping: new connections are closed, answers close theirs. Requests at hand get STOP_NS to end,
- * those that came but were not read yet UNREAD_NS; then all connections are shut down and waited
- * for. The daemon must be stopped empty: a malformed request that 0.9.75 meets in MHD_stop_daemon
- * makes it build the head of an answer that it has not queued (a NULL response).
+ * A large body is read by its handler on a thread beside those of the library (http_aside.c): 72 MB
+ * of whole nodes take it 100 ms, and each of the library's threads has other clients to serve.
  */
 
 /* First reservation of a body; a client's Content-Length alone must not make us take more. */
 #define FIRST_BODY_BYTES (1u << 20)
-#define STOP_NS          (5 * KW_NS_PER_S)
-#define UNREAD_NS        KW_NS_PER_S
+
+/* From here on a body is read aside: more than the names of 15 000 nodes, which take 2 ms. */
+#define ASIDE_BYTES (1u << 20)
 
 enum stage { STAGE_IDLE, STAGE_TARGET, STAGE_BODY };
-
-struct kw_http_server {
-    struct MHD_Daemon *daemon;
-    struct kw_http_listen listener;
-    struct kw_http_watch *watch;
-    struct kw_http_tls *tls; /* NULL: plain HTTP */
-    uint16_t port;
-    size_t max_body_bytes;
-    size_t max_header_bytes;
-    unsigned max_connections;
-    bool in_place;                /* the library's parser is one whose layout can be checked */
-    struct kw_http_route *routes; /* owned */
-    size_t n_routes;
-    struct kw_http_load load;  /* requests and bodies */
-    struct kw_http_load peers; /* connections */
-};
 
 struct connection {
     struct kw_http_peer peer;
@@ -82,6 +66,9 @@ struct connection {
     unsigned status; /* 200, or what to refuse with once the body is passed over */
     const struct kw_http_route *route;
     struct kw_http_allow allow; /* of a known path, for a 405 */
+    struct kw_http_request request;
+    struct kw_http_response response;
+    struct kw_http_job job; /* its answer, where it is made aside */
 };
 
 static struct connection *connection_of(struct MHD_Connection *mhd)
@@ -97,10 +84,7 @@ static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, sock
 
     (void)address;
     (void)len;
-    return !atomic_load(&server->load.stopping) &&
-                   atomic_load(&server->peers.requests) < server->max_connections
-               ? MHD_YES
-               : MHD_NO;
+    return atomic_load(&server->peers.requests) < server->max_connections ? MHD_YES : MHD_NO;
 }
 
 static int begin_tls(struct connection *c, struct MHD_Connection *mhd)
@@ -125,7 +109,7 @@ static void connection_opened(struct kw_http_server *server, struct MHD_Connecti
     c->cut = true;
     c->memory.load = &server->load;
     c->peer.fd = info->connect_fd;
-    kw_http_peer_phase(&c->peer, server->tls != NULL);
+    kw_http_peer_phase(&c->peer, server->tls != NULL ? KW_HTTP_GREETING : KW_HTTP_WAITING);
     if (kw_http_watch_add(server->watch, &c->peer) < 0)
         return;
     if (server->tls != NULL && begin_tls(c, mhd) < 0) {
@@ -176,7 +160,7 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *mhd
     c->target = target;
     c->target_len = target == NULL ? 0 : strlen(target);
     c->target_ok = kw_http_target_ok(target);
-    kw_http_peer_phase(&c->peer, false);
+    kw_http_peer_phase(&c->peer, KW_HTTP_AT_WORK);
     return NULL;
 }
 
@@ -192,7 +176,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **request,
     if (c == NULL)
         return;
     kw_http_memory_end(&c->memory);
-    kw_http_peer_phase(&c->peer, false);
+    kw_http_peer_phase(&c->peer, KW_HTTP_WAITING);
     if (c->stage == STAGE_BODY)
         kw_http_load_end(&server->load);
     c->stage = STAGE_IDLE;
@@ -229,6 +213,15 @@ static enum MHD_Result refuse(struct connection *c, struct MHD_Connection *mhd, 
     const char *text = kw_http_refusal_text(status);
 
     return queue(mhd, &response, text, strlen(text), close_after);
+}
+
+/* On the thread of http_aside.c. */
+static void handle_aside(struct kw_http_job *job)
+{
+    struct connection *c = (struct connection *)((char *)job - offsetof(struct connection, job));
+
+    c->route->handler(c->route->user, &c->request, &c->response);
+    kw_http_memory_drop(&c->memory); /* an answer may be as large, and wait long */
 }
 
 static enum MHD_Result add_header(void *cls, enum MHD_ValueKind kind, const char *key,
@@ -275,6 +268,7 @@ static enum MHD_Result on_head(struct connection *c, struct MHD_Connection *mhd,
 
     c->stage = STAGE_BODY;
     c->received = 0;
+    c->job = (struct kw_http_job){.run = handle_aside, .connection = mhd};
     kw_http_load_begin(&c->server->load);
     kw_http_memory_begin(&c->memory);
     refused = check_head(c, mhd, method, version, &length);
@@ -312,21 +306,32 @@ static enum MHD_Result on_body(struct connection *c, const char *bytes, size_t *
     return MHD_YES;
 }
 
+/* The answer is made. */
+static enum MHD_Result reply(struct connection *c, struct MHD_Connection *mhd)
+{
+    const struct kw_http_response *response = &c->response;
+    bool is_last = atomic_load(&c->server->load.stopping);
+
+    kw_http_peer_phase(&c->peer, KW_HTTP_AT_WORK);
+    if (response->static_body != NULL)
+        return queue(mhd, response, response->static_body, response->static_len, is_last);
+    if (c->memory.answer.failed)
+        return refuse(c, mhd, 500, true);
+    return queue(mhd, response, c->memory.answer.data == NULL ? "" : c->memory.answer.data,
+                 c->memory.answer.len, is_last);
+}
+
+static enum MHD_Result go_aside(struct connection *c, struct MHD_Connection *mhd)
+{
+    return kw_http_aside_step(c->server->aside, &c->job) ? reply(c, mhd) : MHD_YES;
+}
+
 static enum MHD_Result on_end(struct connection *c, struct MHD_Connection *mhd, const char *url,
                               const char *method)
 {
-    struct kw_http_response response = {
-        .status = 200, .content_type = "text/plain; charset=utf-8", .body = &c->memory.answer};
-    struct kw_http_request request = {
-        .method = method,
-        .path = kw_http_path_of(url),
-        .body = c->memory.body.data == NULL ? "" : c->memory.body.data,
-        .body_len = c->memory.body.len,
-        .accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
-        .connection = mhd,
-    };
-
-    kw_http_peer_phase(&c->peer, false);
+    if (c->job.stage != KW_HTTP_JOB_NONE)
+        return go_aside(c, mhd);
+    kw_http_peer_phase(&c->peer, KW_HTTP_AT_WORK);
     c->cut = false;
     if (c->status != 200)
         return refuse(c, mhd, c->status, false);
@@ -334,14 +339,20 @@ static enum MHD_Result on_end(struct connection *c, struct MHD_Connection *mhd, 
         return refuse(c, mhd, 413, true);
     if (c->memory.body.failed)
         return refuse(c, mhd, 500, true);
-    c->route->handler(c->route->user, &request, &response);
-    bool is_last = atomic_load(&c->server->load.stopping);
-    if (response.static_body != NULL)
-        return queue(mhd, &response, response.static_body, response.static_len, is_last);
-    if (c->memory.answer.failed)
-        return refuse(c, mhd, 500, true);
-    return queue(mhd, &response, c->memory.answer.data == NULL ? "" : c->memory.answer.data,
-                 c->memory.answer.len, is_last);
+    c->response = (struct kw_http_response){
+        .status = 200, .content_type = "text/plain; charset=utf-8", .body = &c->memory.answer};
+    c->request = (struct kw_http_request){
+        .method = method,
+        .path = kw_http_path_of(url),
+        .body = c->memory.body.data == NULL ? "" : c->memory.body.data,
+        .body_len = c->memory.body.len,
+        .accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
+        .connection = mhd,
+    };
+    if (c->memory.body.len > ASIDE_BYTES)
+        return go_aside(c, mhd);
+    c->route->handler(c->route->user, &c->request, &c->response);
+    return reply(c, mhd);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *url,
@@ -361,8 +372,19 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
     return on_end(c, mhd, url, method);
 }
 
-static int start_daemon(struct kw_http_server *server, const struct kw_http_server_conf *conf)
+static void suspend(void *connection)
 {
+    MHD_suspend_connection(connection);
+}
+
+static void resume(void *connection)
+{
+    MHD_resume_connection(connection);
+}
+
+int kw_http_daemon_start(struct kw_http_server *server, const struct kw_http_server_conf *conf)
+{
+    server->in_place = kw_http_layout_is_known(MHD_get_version());
     /* half of it is the first read buffer, which then holds a whole head; the rest is for header
      * records (64 bytes each) and the head of the answer */
     size_t pool_bytes = 2 * conf->max_header_bytes + 4096;
@@ -381,112 +403,44 @@ static int start_daemon(struct kw_http_server *server, const struct kw_http_serv
          NULL},
         {MHD_OPTION_END, 0, NULL},
     };
-    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_TLS;
+    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_TLS;
     sigset_t all, before;
+    int rc = 0;
 
     if (server->tls == NULL)
-        flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC;
+        flags = MHD_USE_EPOLL_INTERNAL_THREAD;
+    if (conf->max_body_bytes > ASIDE_BYTES) {
+        flags |= MHD_ALLOW_SUSPEND_RESUME;
+        rc = kw_http_aside_start(suspend, resume, &server->aside);
+    }
+    if (rc < 0)
+        return rc;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
     errno = 0;
-    server->daemon =
-        MHD_start_daemon(flags, 0, on_accept, server, on_request, server, MHD_OPTION_ARRAY, options,
-                         server->tls == NULL ? MHD_OPTION_END : MHD_OPTION_HTTPS_CERT_CALLBACK2,
-                         kw_http_tls_selector(), MHD_OPTION_END);
+    server->daemon = MHD_start_daemon(
+        flags | MHD_USE_ITC, 0, on_accept, server, on_request, server, MHD_OPTION_ARRAY, options,
+        server->tls == NULL ? MHD_OPTION_END : MHD_OPTION_HTTPS_CERT_CALLBACK2,
+        kw_http_tls_selector(), MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (server->daemon == NULL)
         return errno != 0 ? -errno : -ENOMEM;
     return 0;
 }
 
-static int open_tls(struct kw_http_server *server, const struct kw_http_tls_conf *conf,
-                    struct kw_err *err)
+bool kw_http_daemon_has_tls(void)
 {
-    int rc = kw_http_tls_wanted(conf, err);
-
-    if (rc > 0 && MHD_is_feature_supported(MHD_FEATURE_HTTPS_CERT_CALLBACK2) != MHD_YES)
-        return kw_err_set(err, -ENOTSUP, "this libmicrohttpd was built without TLS");
-    return rc > 0 ? kw_http_tls_new(conf, &server->tls, err) : rc;
+    return MHD_is_feature_supported(MHD_FEATURE_HTTPS_CERT_CALLBACK2) == MHD_YES;
 }
 
-int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_server **ret,
-                         struct kw_err *err)
+void kw_http_daemon_stop(struct kw_http_server *server)
 {
-    kw_cleanup(kw_http_server_free) struct kw_http_server *server = NULL;
-    int rc = kw_http_limits_check(conf, err);
-
-    if (rc < 0)
-        return rc;
-    server = calloc(1, sizeof(*server));
-    if (server == NULL)
-        return kw_err_set(err, -ENOMEM, "out of memory");
-    server->listener.fd = -1;
-    server->max_body_bytes = conf->max_body_bytes;
-    server->max_header_bytes = conf->max_header_bytes;
-    server->max_connections = conf->max_connections;
-    server->in_place = kw_http_layout_is_known(MHD_get_version());
-    kw_http_load_init(&server->peers, 0);
-    kw_http_load_init(&server->load, kw_http_limit_of_bodies(conf->max_body_bytes));
-    rc = kw_http_routes_copy(conf->routes, conf->n_routes, &server->routes);
-    if (rc < 0)
-        return kw_err_set(err, rc, "out of memory");
-    server->n_routes = conf->n_routes;
-    rc = open_tls(server, &conf->tls, err);
-    if (rc == 0)
-        rc = kw_http_listen_open(conf->listen, &server->listener, err);
-    if (rc < 0)
-        return rc;
-    server->port = server->listener.port;
-    rc = kw_http_watch_start(conf->timeout_s, server->tls != NULL ? kw_http_tls_renew : NULL,
-                             server->tls, &server->watch);
-    if (rc == 0)
-        rc = start_daemon(server, conf);
-    if (rc < 0)
-        return kw_err_set(err, rc, "cannot serve HTTP on %s: %s", conf->listen, kw_errno_text(rc));
-    *ret = KW_TAKE_PTR(server);
-    return 0;
-}
-
-void kw_http_server_free(struct kw_http_server **server)
-{
-    struct kw_http_server *s = *server;
-
-    if (s == NULL)
-        return;
-    if (s->daemon != NULL) {
-        kw_http_load_wait_idle(&s->load, STOP_NS);
-        kw_http_watch_shut(s->watch, SHUT_RD);
-        kw_http_load_wait_idle(&s->peers, UNREAD_NS);
-        kw_http_watch_shut(s->watch, SHUT_RDWR);
-        kw_http_load_wait_idle(&s->peers, STOP_NS);
-        s->listener.fd = -1; /* the daemon's to close */
-        MHD_stop_daemon(s->daemon);
-    }
-    kw_http_listen_close(&s->listener);
-    kw_http_watch_free(&s->watch);
-    kw_http_tls_free(&s->tls);
-    kw_http_routes_free(&s->routes, s->n_routes);
-    kw_http_load_destroy(&s->load);
-    kw_http_load_destroy(&s->peers);
-    free(s);
-    *server = NULL;
-}
-
-uint16_t kw_http_server_port(const struct kw_http_server *server)
-{
-    return server->port;
+    MHD_stop_daemon(server->daemon);
 }
 
 const char *kw_http_server_untried(const struct kw_http_server *server)
 {
     return server->in_place ? NULL : MHD_get_version();
-}
-
-const char *kw_http_server_tls(const struct kw_http_server *server)
-{
-    if (server->tls == NULL)
-        return "no";
-    return kw_http_tls_asks(server->tls) ? "client certificates" : "yes";
 }
 
 const char *kw_http_request_query(const struct kw_http_request *request, const char *name)

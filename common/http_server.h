@@ -87,6 +87,10 @@ struct kw_http_tls_conf {
     void *user;
 };
 
+/** Threads on which handlers run beside those of struct kw_http_server_conf: large bodies (more
+ * than 1 MiB) are handled on one of their own, one after the other. */
+#define KW_HTTP_THREADS_BESIDE 1
+
 struct kw_http_server_conf {
     const char *listen;    /**< "127.0.0.1:9890", ":9890" (all addresses, v4 and v6), "[::1]:9890",
                               "unix:/path"; port 0 picks one */
@@ -105,7 +109,8 @@ struct kw_http_server_conf {
 int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_server **ret,
                          struct kw_err *err);
 
-/** Stops accepting, lets answers at hand end (5 s at most), frees. */
+/** Answers whoever has connected by then, closing each connection with its answer (5 s at most),
+ * and frees. */
 void kw_http_server_free(struct kw_http_server **server);
 
 /** The port in use (for "port 0"); 0 for a unix socket. */

@@ -274,7 +274,7 @@ static int on_finished(gnutls_session_t session, unsigned type, unsigned when, u
     (void)when;
     (void)message;
     if (incoming != 0)
-        kw_http_peer_phase(peer->watched, false);
+        kw_http_peer_phase(peer->watched, KW_HTTP_WAITING);
     return 0;
 }
 

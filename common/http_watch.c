@@ -42,6 +42,9 @@
 /* A handshake: as long as Go's clients wait for one. */
 #define GREETING_NS (10 * KW_NS_PER_S)
 
+/* A connection without a request for so long is closed when the server stops. */
+#define QUIET_NS (500 * KW_NS_PER_MS)
+
 /* Sockets that linger at a time, and for how long: enough for an honest client to read its answer.
  */
 #define LINGER_MAX 64
@@ -73,6 +76,7 @@ struct kw_http_watch {
     struct kw_http_peer *peers;
     struct lingering lingering[LINGER_MAX];
     unsigned n_lingering;
+    bool draining;
     bool stopping;
 };
 
@@ -115,7 +119,7 @@ static void half_closed(struct kw_http_watch *watch, uint64_t id, uint64_t now_n
 
 static uint64_t limit_of(const struct kw_http_watch *watch, const struct kw_http_peer *peer)
 {
-    return atomic_load_explicit(&peer->greeting, memory_order_relaxed) &&
+    return atomic_load_explicit(&peer->phase, memory_order_acquire) == KW_HTTP_GREETING &&
                    watch->timeout_ns > GREETING_NS
                ? GREETING_NS
                : watch->timeout_ns;
@@ -124,6 +128,22 @@ static uint64_t limit_of(const struct kw_http_watch *watch, const struct kw_http
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 {
     return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* The server stops, and nobody asks on this connection; the lock is held. @return when to look
+ * again. */
+static uint64_t let_go(struct kw_http_peer *peer, uint64_t now_ns)
+{
+    uint64_t quiet_ns = atomic_load_explicit(&peer->phase_ns, memory_order_relaxed) + QUIET_NS;
+
+    if (atomic_load_explicit(&peer->phase, memory_order_acquire) != KW_HTTP_WAITING ||
+        peer->nudge_ns != 0)
+        return now_ns + QUIET_NS;
+    if (quiet_ns > now_ns)
+        return quiet_ns;
+    peer->interval_ns = NUDGE_NS;
+    peer->nudge_ns = now_ns; /* what has arrived is still read and answered */
+    return now_ns;
 }
 
 /* Ends a phase that is too old, wakes the server for a half-closed connection; the lock is held.
@@ -138,6 +158,8 @@ static uint64_t look_at(const struct kw_http_watch *watch, struct kw_http_peer *
         (void)shutdown(peer->fd, SHUT_RDWR);
         end_ns = now_ns + LOOK_NS;
     }
+    if (watch->draining)
+        end_ns = earlier(end_ns, let_go(peer, now_ns));
     if (peer->nudge_ns == 0)
         return end_ns;
     if (peer->nudge_ns <= now_ns) {
@@ -154,8 +176,9 @@ static int look(struct kw_http_watch *watch)
 {
     uint64_t now_ns = kw_now_ns();
     /* nobody wakes the thread for a second connection, whose deadline is as far as this */
-    uint64_t next_ns =
-        now_ns + (watch->tick != NULL ? LOOK_NS : earlier(watch->timeout_ns, GREETING_NS));
+    uint64_t next_ns = now_ns + (watch->draining       ? QUIET_NS
+                                 : watch->tick != NULL ? LOOK_NS
+                                                       : earlier(watch->timeout_ns, GREETING_NS));
 
     for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next)
         next_ns = earlier(next_ns, look_at(watch, peer, now_ns));
@@ -342,11 +365,19 @@ void kw_http_watch_linger(struct kw_http_watch *watch, int fd)
         (void)close(copy);
 }
 
-void kw_http_watch_shut(struct kw_http_watch *watch, int how)
+void kw_http_watch_drain(struct kw_http_watch *watch)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->draining = true;
+    (void)pthread_mutex_unlock(&watch->lock);
+    wake(watch);
+}
+
+void kw_http_watch_shut(struct kw_http_watch *watch)
 {
     (void)pthread_mutex_lock(&watch->lock);
     for (struct kw_http_peer *peer = watch->peers; peer != NULL; peer = peer->next) {
-        (void)shutdown(peer->fd, how);
+        (void)shutdown(peer->fd, SHUT_RDWR);
         peer->nudge_ns = 1; /* long due */
         peer->interval_ns = NUDGE_NS;
     }

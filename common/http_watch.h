@@ -2,22 +2,27 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/clock.h"
 
 /*
- * Deadlines and orderly closing of connections, for http_server.c only.
+ * Deadlines and orderly closing of connections, for the HTTP server only.
  */
 
 struct kw_http_watch;
 
+enum kw_http_phase {
+    KW_HTTP_GREETING, /**< a TLS handshake, which has a shorter time */
+    KW_HTTP_WAITING,  /**< for a request line */
+    KW_HTTP_AT_WORK,  /**< receiving the rest, or sending */
+};
+
 /** One connection; part of its owner's structure. */
 struct kw_http_peer {
     int fd;
-    _Atomic uint64_t phase_ns; /**< kw_now_ns when it began to wait, to receive, or to send */
-    _Atomic bool greeting;     /**< the phase is a TLS handshake, which has a shorter time */
+    _Atomic uint64_t phase_ns; /**< kw_now_ns when its phase began */
+    _Atomic unsigned phase;    /**< enum kw_http_phase */
     /* the watch's own */
     uint64_t id;
     uint64_t nudge_ns;    /* next time to wake the server for a half-closed connection; 0: whole */
@@ -26,10 +31,10 @@ struct kw_http_peer {
 };
 
 /** A phase begins now; on the thread that serves the connection. */
-static inline void kw_http_peer_phase(struct kw_http_peer *peer, bool greeting)
+static inline void kw_http_peer_phase(struct kw_http_peer *peer, enum kw_http_phase phase)
 {
     atomic_store_explicit(&peer->phase_ns, kw_now_ns(), memory_order_relaxed);
-    atomic_store_explicit(&peer->greeting, greeting, memory_order_relaxed);
+    atomic_store_explicit(&peer->phase, phase, memory_order_release);
 }
 
 /**
@@ -55,6 +60,9 @@ void kw_http_watch_remove(struct kw_http_watch *watch, struct kw_http_peer *peer
  */
 void kw_http_watch_linger(struct kw_http_watch *watch, int fd);
 
-/** Shuts down every connection, and goes on waking the server until it has closed them.
- * @param how SHUT_RD: what has arrived is still read and answered; SHUT_RDWR. */
-void kw_http_watch_shut(struct kw_http_watch *watch, int how);
+/** From now on connections that have waited for a request for half a second are closed: by then
+ * whoever is at it has asked, and a request that arrives with the end of a connection is lost. */
+void kw_http_watch_drain(struct kw_http_watch *watch);
+
+/** Shuts down every connection, and goes on waking the server until it has closed them. */
+void kw_http_watch_shut(struct kw_http_watch *watch);

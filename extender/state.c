@@ -378,7 +378,7 @@ static int start(struct ext_state *state, struct kw_err *err)
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, 0};
     const struct ext_settings *settings = state->settings;
     const struct ext_policy policy = ext_reload_policy(settings);
-    unsigned threads = (unsigned)settings->threads;
+    unsigned threads = (unsigned)settings->threads + KW_HTTP_THREADS_BESIDE;
 
     int rc = ext_service_init(&state->service, threads, &policy);
     if (rc == 0) /* tiers are made of it, too */

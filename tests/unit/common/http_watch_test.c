@@ -23,7 +23,7 @@ static void test_its_own_edges_are_no_news(void **state)
     assert_return_code(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     assert_int_equal(kw_http_watch_start(3600, NULL, NULL, &watch), 0);
     peer.fd = fds[0];
-    kw_http_peer_phase(&peer, false);
+    kw_http_peer_phase(&peer, KW_HTTP_WAITING);
     assert_int_equal(kw_http_watch_add(watch, &peer), 0);
     assert_return_code(epoll_ctl(server, EPOLL_CTL_ADD, peer.fd, &event), 0);
     uint64_t begin_ns = kw_now_ns();
@@ -51,7 +51,7 @@ static void test_deadlines_of_all_are_kept(void **state)
     for (unsigned i = 0; i < 2; i++) {
         assert_return_code(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds[i]), 0);
         peers[i].fd = fds[i][0];
-        kw_http_peer_phase(&peers[i], false);
+        kw_http_peer_phase(&peers[i], KW_HTTP_WAITING);
         assert_int_equal(kw_http_watch_add(watch, &peers[i]), 0);
     }
     for (unsigned i = 0; i < 2; i++)
