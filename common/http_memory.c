@@ -29,6 +29,13 @@ static void keep_or_free(struct kw_http_memory *memory, struct kw_buf *buf)
     kw_buf_reset(buf);
 }
 
+static void give_back(struct kw_http_memory *memory)
+{
+    if (memory->held != NULL)
+        atomic_fetch_sub_explicit(memory->held, 1, memory_order_release);
+    memory->held = NULL;
+}
+
 void kw_http_memory_begin(struct kw_http_memory *memory)
 {
     use_kept(memory);
@@ -51,6 +58,7 @@ bool kw_http_memory_take(struct kw_http_memory *memory, const char *bytes, size_
 
 void kw_http_memory_end(struct kw_http_memory *memory)
 {
+    give_back(memory);
     use_kept(memory); /* a request given up at its head has not begun */
     keep_or_free(memory, &memory->body);
     keep_or_free(memory, &memory->answer);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "common/buf.h"
@@ -16,8 +17,9 @@ struct kw_http_memory {
     struct kw_http_load *load;
     struct kw_buf body;
     struct kw_buf answer;
-    size_t charged; /* bytes of the body that the load counts */
-    size_t kept;    /* between requests: memory of the buffers, as the load counts it */
+    atomic_uint *held; /* counted down at the end of the request: its answer is someone else's */
+    size_t charged;    /* bytes of the body that the load counts */
+    size_t kept;       /* between requests: memory of the buffers, as the load counts it */
 };
 
 /** A request begins: both buffers are empty, and in use. */

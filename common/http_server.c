@@ -216,11 +216,17 @@ static enum MHD_Result refuse(struct connection *c, struct MHD_Connection *mhd, 
 }
 
 /* On the thread of http_aside.c. */
+static void handle(struct connection *c)
+{
+    c->route->handler(c->route->user, &c->request, &c->response);
+    c->memory.held = c->response.held;
+}
+
 static void handle_aside(struct kw_http_job *job)
 {
     struct connection *c = (struct connection *)((char *)job - offsetof(struct connection, job));
 
-    c->route->handler(c->route->user, &c->request, &c->response);
+    handle(c);
     kw_http_memory_drop(&c->memory); /* an answer may be as large, and wait long */
 }
 
@@ -240,7 +246,6 @@ static unsigned check_head(const struct connection *c, struct MHD_Connection *mh
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     struct kw_http_framing framing;
-    unsigned refused;
 
     if (info == NULL || !c->target_ok)
         return 400;
@@ -249,8 +254,8 @@ static unsigned check_head(const struct connection *c, struct MHD_Connection *mh
     kw_http_framing_begin(&framing, c->server->in_place, method, info->header_size, c->target,
                           c->target_len, version);
     (void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, add_header, &framing);
-    refused = kw_http_framing_verdict(&framing, strcmp(method, "POST") == 0,
-                                      strcmp(version, "HTTP/1.0") == 0);
+    unsigned refused = kw_http_framing_verdict(&framing, strcmp(method, "POST") == 0,
+                                               strcmp(version, "HTTP/1.0") == 0);
     if (refused != 0)
         return refused;
     *ret_length = 0;
@@ -346,12 +351,13 @@ static enum MHD_Result on_end(struct connection *c, struct MHD_Connection *mhd, 
         .path = kw_http_path_of(url),
         .body = c->memory.body.data == NULL ? "" : c->memory.body.data,
         .body_len = c->memory.body.len,
+        .own = c->memory.body.len > ASIDE_BYTES ? NULL : &c->memory.body,
         .accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
         .connection = mhd,
     };
     if (c->memory.body.len > ASIDE_BYTES)
         return go_aside(c, mhd);
-    c->route->handler(c->route->user, &c->request, &c->response);
+    handle(c);
     return reply(c, mhd);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ struct kw_http_request {
     const char *path; /**< decoded, without query */
     const char *body; /**< NUL after the last byte; "" without a body */
     size_t body_len;
+    struct kw_buf *own; /**< what `body` stands in, the connection's own: the handler may write to
+                           its memory, and answer with bytes of it as with a static_body; NULL of a
+                           large body, which goes before the answer does */
     const char *accept; /**< Accept header or NULL */
     void *connection;   /**< for kw_http_request_query */
 };
@@ -37,8 +41,10 @@ struct kw_http_response {
     const char *content_type; /**< static text */
     struct kw_buf *body; /**< the connection's own buffer, empty, its memory kept between requests:
                             append the answer */
-    const char *static_body; /**< instead of `body`: bytes that outlive the server */
+    const char *static_body; /**< instead of `body`: bytes that outlive the server, or that `held`
+                                keeps */
     size_t static_len;
+    atomic_uint *held; /**< counted down by one when static_body is needed no more; may be NULL */
     const char *allow; /**< Allow header for a 405; NULL otherwise */
 };
 

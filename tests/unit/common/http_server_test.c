@@ -336,6 +336,76 @@ static void test_buffers_are_kept_between_requests(void **state)
     kw_http_server_free(&server);
 }
 
+#define LENT_BYTES (16u << 20)
+
+/** Bytes that answers are sent from, and how many of them need the bytes. */
+struct lender {
+    char *bytes;
+    atomic_uint held, most;
+};
+
+static void lend(void *user, const struct kw_http_request *request,
+                 struct kw_http_response *response)
+{
+    struct lender *lender = user;
+
+    if (request->body_len > 0) { /* or of the request itself */
+        request->own->data[0] = '#';
+        response->static_body = request->own->data;
+        response->static_len = request->body_len;
+        return;
+    }
+    unsigned held = atomic_fetch_add(&lender->held, 1) + 1;
+    if (held > atomic_load(&lender->most))
+        atomic_store(&lender->most, held);
+    response->static_body = lender->bytes;
+    response->static_len = LENT_BYTES;
+    response->held = &lender->held;
+}
+
+/* Bytes are given back once: when the answer is out, and when nobody reads it to its end. */
+static void test_lent_bytes_are_given_back(void **state)
+{
+    struct lender lender = {.bytes = calloc(1, LENT_BYTES)};
+    const struct kw_http_route routes[] = {{"POST", "/x", lend, &lender}};
+    struct kw_http_server_conf conf = {.listen = "127.0.0.1:0",
+                                       .threads = 1,
+                                       .max_body_bytes = 1u << 20,
+                                       .max_header_bytes = 4096,
+                                       .timeout_s = 60,
+                                       .max_connections = 4,
+                                       .routes = routes,
+                                       .n_routes = 1};
+    static const char ask[] = "POST /x HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
+    static const char last[] = "POST /x HTTP/1.0\r\nContent-Length: 0\r\n\r\n";
+    struct kw_http_server *server = NULL;
+    struct kw_buf answer = {0};
+
+    (void)state;
+    assert_non_null(lender.bytes);
+    kwt_http_secure(&conf);
+    assert_int_equal(kw_http_server_start(&conf, &server, NULL), 0);
+    int deaf[2] = {kwt_http_dial(server), kwt_http_dial(server)};
+    for (size_t i = 0; i < KW_ARRAY_SIZE(deaf); i++)
+        kwt_http_send(deaf[i], ask, sizeof(ask) - 1);
+    for (unsigned i = 0; i < 2000 && atomic_load(&lender.held) < 2; i++)
+        (void)poll(NULL, 0, 5);
+    assert_int_equal(atomic_load(&lender.held), 2);
+    kwt_http_exchange(server, last, sizeof(last) - 1, &answer);
+    assert_true(answer.len > LENT_BYTES);
+    assert_int_equal(atomic_load(&lender.most), 3);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(deaf); i++)
+        (void)close(deaf[i]);
+    for (unsigned i = 0; i < 2000 && atomic_load(&lender.held) > 0; i++)
+        (void)poll(NULL, 0, 5);
+    assert_int_equal(atomic_load(&lender.held), 0);
+    kwt_http_check(server, "POST /x HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc", "200",
+                   "\r\n\r\n#bc");
+    kw_buf_free(&answer);
+    kw_http_server_free(&server);
+    free(lender.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_stopping_answers_what_has_come),
         cmocka_unit_test(test_bad_limits_are_named),
         cmocka_unit_test(test_buffers_are_kept_between_requests),
+        cmocka_unit_test(test_lent_bytes_are_given_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
