@@ -30,7 +30,7 @@
  */
 #define LIST_MIN 1024
 
-static const struct kw_json_text no_name = {.at = ""};
+const struct kw_json_text ext_no_name = {.at = ""};
 
 /** Makes room for one more element. @return 0; -E2BIG; -ENOMEM. */
 static int grow(void **list, size_t *cap, size_t n, size_t size)
@@ -74,7 +74,7 @@ static int reserve_found(struct ext_args *args, size_t n)
 static struct kw_json_text name_of(const struct kw_json_token *token)
 {
     if (token->type != KW_JSON_STRING || token->len > UINT32_MAX)
-        return no_name;
+        return ext_no_name;
     return (struct kw_json_text){
         .at = token->at, .len = (uint32_t)token->len, .escaped = token->escaped};
 }
@@ -92,6 +92,17 @@ static ssize_t take_names(struct kw_json *json, struct ext_finder *finder, struc
     if (reserve_found(args, args->names_cap) < 0)
         return -ENOMEM;
     return (ssize_t)ext_find_strings(finder, json, args->names + at, args->indices + at, n);
+}
+
+/** Keeps NodeNames as they were read, if they are worth it. @return 0 or -ENOMEM. */
+static int keep_list(struct ext_args *args, const struct ext_snapshot *snapshot)
+{
+    struct ext_recall *recall = &args->recall;
+    int rc =
+        ext_recall_keep(recall, snapshot, args->list, args->list_len, args->names, args->n_names);
+
+    args->list_id = recall->n > 0 ? recall->id : 0;
+    return rc;
 }
 
 /** Takes the rest of NodeNames, name by name. @return 0; -EBADMSG; -E2BIG; -ENOMEM. */
@@ -118,11 +129,13 @@ static int scan_each(struct kw_json *json, struct ext_finder *finder, struct ext
         if (n > 0)
             continue;
         enum kw_json_type type = kw_json_next(json, &token);
-        if (type == KW_JSON_ARRAY_END)
-            return finder == NULL || nulls
-                       ? 0
-                       : ext_recall_keep(&args->recall, finder->snapshot, list,
-                                         (size_t)(token.at - list), args->names, args->n_names);
+        if (type == KW_JSON_ARRAY_END && nulls)
+            return 0;
+        if (type == KW_JSON_ARRAY_END) {
+            args->list = list;
+            args->list_len = (size_t)(token.at - list);
+            return finder == NULL ? 0 : keep_list(args, finder->snapshot);
+        }
         if (type != KW_JSON_NULL && type != KW_JSON_STRING)
             return -EBADMSG;
         if (left == 0)
@@ -143,9 +156,13 @@ static int scan_again(struct kw_json *json, const struct ext_finder *finder, str
 
     if (finder == NULL || !ext_recall_is(recall, finder->snapshot, json->pos, json->end))
         return 0;
+    args->list = json->pos;
+    args->list_len = recall->len;
     kw_json_pass_known(json, recall->len);
     recall->unalike = 0;
     args->n_names = recall->n;
+    args->list_id = recall->id;
+    args->again = true;
     return reserve_found(args, recall->n) < 0 ? -ENOMEM : 1;
 }
 
@@ -180,6 +197,8 @@ static int scan_names(struct kw_json *json, struct ext_finder *finder, struct ex
 
     args->n_names = 0;
     args->list = NULL;
+    args->list_id = 0;
+    args->again = false;
     args->has_names = rc == EXT_JSON_OPEN;
     if (rc != EXT_JSON_OPEN)
         return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
@@ -205,7 +224,7 @@ static int scan_node(struct kw_json *json, struct kw_json_text *ret_name, const 
                 return rc;
             continue;
         }
-        *ret_name = no_name;
+        *ret_name = ext_no_name;
         rc = ext_json_enter(json, KW_JSON_OBJECT);
         if (rc < 0)
             return rc;
@@ -236,7 +255,7 @@ static int scan_items(struct kw_json *json, struct ext_args *args)
         return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
     for (;;) {
         struct kw_json_token token;
-        struct ext_item item = {.name = no_name};
+        struct ext_item item = {.name = ext_no_name};
         enum kw_json_type type = kw_json_next(json, &token);
         if (type == KW_JSON_ARRAY_END)
             return 0;
@@ -325,6 +344,8 @@ int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, enum 
     args->body_len = len;
     args->want = want;
     args->list = NULL;
+    args->list_id = 0;
+    args->again = false;
     kw_json_begin(&json, body, len);
     *ret_why = "the body is no JSON object";
     rc = ext_json_enter(&json, KW_JSON_OBJECT);
@@ -358,107 +379,4 @@ void ext_args_free(struct ext_args *args)
     free(args->verdicts);
     ext_recall_free(&args->recall);
     *args = (struct ext_args){0};
-}
-
-/** Appends where room was reserved. */
-static char *put(char *at, const char *bytes, size_t len)
-{
-    memcpy(at, bytes, len);
-    return at + len;
-}
-
-#define PUT_TEXT(at, text) put(at, text, TEXT_LEN(text))
-
-static bool is_no_name(const struct kw_json_text *name)
-{
-    return name->at == no_name.at;
-}
-
-/** Candidates from `from` on up to the next null. @return the one behind the last. */
-static size_t run_end(const struct ext_args *args, size_t from)
-{
-    while (from < args->n_names && !is_no_name(&args->names[from]))
-        from++;
-    return from;
-}
-
-/**
- * The elements of NodeNames. What stands side by side in the body goes over as it is, commas
- * included: one copy for the whole list as a scheduler sends it.
- */
-static char *put_names(char *at, const struct ext_args *args)
-{
-    if (args->list != NULL)
-        return put(at, args->list, args->list_len);
-    for (size_t i = 0; i < args->n_names;) {
-        size_t end = run_end(args, i);
-        if (i > 0)
-            *at++ = ',';
-        if (end == i) { /* null, which is the empty name */
-            at = PUT_TEXT(at, "\"\"");
-            i++;
-            continue;
-        }
-        const char *first = args->names[i].at - 1; /* its quote */
-        const struct kw_json_text *last = &args->names[end - 1];
-        at = put(at, first, (size_t)(last->at + last->len + 1 - first));
-        i = end;
-    }
-    return at;
-}
-
-static size_t filter_room(const struct ext_args *args)
-{
-    size_t room = 256; /* the frame around the two lists */
-
-    if (args->has_names)
-        room += args->body_len; /* nothing of the list becomes longer */
-    for (size_t i = 0; args->has_nodes && i < args->n_items; i++)
-        room += args->items[i].len + TEXT_LEN(",");
-    return room;
-}
-
-/** Ends what a program appended at `end` of reserved room. */
-static void close_buf(struct kw_buf *out, char *end)
-{
-    out->len = (size_t)(end - out->data);
-    *end = '\0';
-}
-
-int ext_answer_filter(const struct ext_args *args, struct kw_buf *out)
-{
-    if (kw_buf_reserve(out, filter_room(args)) < 0)
-        return -ENOMEM;
-    char *at = PUT_TEXT(out->data + out->len, "{\"Nodes\":");
-    if (args->has_nodes) {
-        at = PUT_TEXT(at, "{\"metadata\":{},\"items\":[");
-        for (size_t i = 0; i < args->n_items; i++) {
-            if (i > 0)
-                *at++ = ',';
-            at = put(at, args->items[i].at, args->items[i].len);
-        }
-        at = PUT_TEXT(at, "]}");
-    } else {
-        at = PUT_TEXT(at, "null");
-    }
-    at = PUT_TEXT(at, ",\"NodeNames\":");
-    if (args->has_names) {
-        *at++ = '[';
-        at = put_names(at, args);
-        *at++ = ']';
-    } else {
-        at = PUT_TEXT(at, "null");
-    }
-    at = PUT_TEXT(at, ",\"FailedNodes\":{},\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}");
-    close_buf(out, at);
-    return 0;
-}
-
-int ext_answer_filter_error(const char *why, struct kw_buf *out)
-{
-    (void)kw_buf_adds(out, "{\"Nodes\":null,\"NodeNames\":null,\"FailedNodes\":{},"
-                           "\"FailedAndUnresolvableNodes\":{},\"Error\":\"kwatt: ");
-    (void)kw_buf_adds(out, why);
-    (void)kw_buf_adds(out, "\"}");
-    return out->failed ? -ENOMEM : 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,9 @@
 /** Most nodes in one request: several times the largest cluster that Kubernetes supports. Bounds
  * the memory of a request. */
 #define EXT_NODES_MAX 100000
+
+/** A name that is null; told from an empty one by its address. */
+extern const struct kw_json_text ext_no_name;
 
 /** An element of Nodes.items. */
 struct ext_item {
@@ -44,8 +48,8 @@ struct ext_args {
     bool has_names;          /**< NodeNames given and not null */
     bool has_nodes;          /**< Nodes given and not null */
     enum ext_args_want want; /**< as it was read */
-    const char *list; /**< with EXT_ARGS_LIST: what stands between the brackets of NodeNames; NULL
-                         where a null is among it, and then the names were read */
+    const char *list; /**< what stands between the brackets of NodeNames; NULL where a null is
+                         among it, and then the names were read */
     size_t list_len;
     size_t n_names, n_items;
     size_t names_cap, items_cap, indices_cap, verdicts_cap;
@@ -56,6 +60,8 @@ struct ext_args {
     uint8_t *verdicts; /**< enum ext_cap_verdict of each; the caller's to set before an answer that
                           takes them */
     struct ext_recall recall;
+    uint64_t list_id; /**< recall.id where NodeNames is the list that is recalled; 0 where not */
+    bool again;       /**< and it was before this request */
 };
 
 /**
@@ -84,6 +90,19 @@ static inline const struct kw_json_text *ext_args_name(const struct ext_args *ar
 /** Answer of filter with every candidate passing, each name and node byte for byte as received.
  * @return 0 or -ENOMEM. */
 int ext_answer_filter(const struct ext_args *args, struct kw_buf *out);
+
+/** An answer that is sent from where it stands. */
+struct ext_lent {
+    struct kw_buf *body; /**< the caller's: of the request, may be written to; NULL: it may not */
+    const char *bytes;   /**< NULL: the answer is elsewhere */
+    size_t len;
+    atomic_uint *held; /**< the caller's to count down by one when it needs the bytes no more, or
+                          NULL: they are in `body` */
+};
+
+/** The same answer, in the buffer of the request that was read. @return 1; 0 where it has no room
+ * for that, or `lent` no body. */
+int ext_lend_filter(const struct ext_args *args, struct ext_lent *lent);
 
 /** Answer of filter by args->verdicts: each name and node that passes byte for byte as received,
  * and for each other its reason. @return 0 or -ENOMEM. */

@@ -52,6 +52,7 @@ int ext_recall_keep(struct ext_recall *recall, const struct ext_snapshot *snapsh
         texts[i].at = recall->bytes + (texts[i].at - list);
     recall->len = len;
     recall->n = n;
+    recall->id++;
     recall->names = snapshot->names_id;
     return 0;
 }

@@ -20,6 +20,7 @@ struct ext_recall {
     size_t len, cap;
     size_t n;         /**< names in it; 0: nothing is recalled */
     uint64_t names;   /**< of the snapshot that they were found in */
+    uint64_t id;      /**< of the list: another with each that is kept; never 0 where n is not */
     unsigned unalike; /**< lists in a row that were others */
 };
 

@@ -34,6 +34,7 @@ static void on_post(void *user, const struct kw_http_request *request,
     struct ext_service *service = user;
     enum ext_verb verb = verb_of(request->path);
     uint64_t from_ns = kw_now_ns();
+    struct ext_lent lent = {.body = request->own};
     size_t slot;
 
     if (verb == EXT_VERB__MAX) {
@@ -41,9 +42,12 @@ static void on_post(void *user, const struct kw_http_request *request,
         return;
     }
     const struct ext_snapshot *snapshot = kw_snapshot_acquire(service->snapshot, &slot);
-    response->status = ext_service_answer(service, verb, snapshot, (int64_t)from_ns, request->body,
-                                          request->body_len, response->body);
+    response->status = ext_service_lend(service, verb, snapshot, (int64_t)from_ns, request->body,
+                                        request->body_len, response->body, &lent);
     kw_snapshot_release(service->snapshot, slot);
+    response->static_body = lent.bytes;
+    response->static_len = lent.len;
+    response->held = lent.held;
     if (response->status == 200)
         response->content_type = "application/json";
     kw_histogram_observe_ns(service->stats.latency[verb], kw_now_ns() - from_ns);

@@ -315,23 +315,33 @@ static void score_room(const struct ext_score *score, uint8_t *scores)
     }
 }
 
+static inline double value_of(uint32_t bits)
+{
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return (double)value;
+}
+
 /** Finds how many candidates are known, and between which values they lie. */
 static void survey(struct ext_score *score)
 {
-    float min = (float)INFINITY;
-    float max = -(float)INFINITY;
+    const struct ext_score_scratch *scratch = score->scratch;
+    uint32_t min = UINT32_MAX;
+    int32_t max = INT32_MIN;
     uint32_t known = 0;
 
+    /* as integers, which the compiler takes some of at once; those of unknown ones are below 0, and
+     * without a sign above all others */
     for (size_t i = 0; i < score->n; i++) {
-        float value = score->scratch[i].value;
-        float least = value < 0 ? (float)INFINITY : value;
-        min = least < min ? least : min;
-        max = value > max ? value : max;
-        known += value >= 0;
+        int32_t bits = bits_of(scratch[i].value);
+        min = (uint32_t)bits < min ? (uint32_t)bits : min;
+        max = bits > max ? bits : max;
+        known += bits >= 0;
     }
     score->known = known;
-    score->min = (double)min;
-    score->max = (double)max;
+    score->min = value_of(min);
+    score->max = value_of((uint32_t)max);
 }
 
 void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
@@ -391,7 +401,7 @@ static void take_crowding(const struct ext_place *const *places, size_t n,
 
 void ext_score_take(struct ext_score *score, const struct ext_place *const *places, size_t n)
 {
-    struct ext_score_scratch *scratch = score->scratch + score->n;
+    struct ext_score_scratch *scratch = ext_score_next(score);
 
     score->n += n;
     if (score->pod.placement == KW_PLACEMENT_EFFICIENT)

@@ -22,7 +22,7 @@ struct ext_score_pod {
     enum kw_placement placement; /**< KW_PLACEMENT_OFF: every candidate is neutral */
 };
 
-/** What a candidate is scored by; its content means nothing to the caller. */
+/** What a candidate is scored by; its content means nothing to the caller, who may copy it. */
 struct ext_score_scratch {
     float value; /**< cost in milliwatts (efficient) or crowding (performance); -1: unknown; -2:
                     asleep, and the pod too short to wake it */
@@ -49,6 +49,19 @@ void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
 /** Takes the next n candidates, each given by where its node stands, NULL for an unknown or stale
  * one. Places need not outlive the call: a few at a time are read while they are in the caches. */
 void ext_score_take(struct ext_score *score, const struct ext_place *const *places, size_t n);
+
+/** Where the next candidates are put: ext_score_take writes there what it finds of each. */
+static inline struct ext_score_scratch *ext_score_next(const struct ext_score *score)
+{
+    return score->scratch + score->n;
+}
+
+/** Takes the next n candidates by what was found of them before, for a pod of the same demand, life
+ * and placement; the caller has put it to ext_score_next. */
+static inline void ext_score_take_again(struct ext_score *score, size_t n)
+{
+    score->n += n;
+}
 
 /** A pod that lives shorter wakes no node: it would wait for the boot as long as it runs. */
 #define EXT_WAKES_FROM_S 600.0

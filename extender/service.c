@@ -61,6 +61,8 @@ void ext_service_clear(struct ext_service *service)
         ext_args_free(&workspace->args);
         free(workspace->scratch);
         free(workspace->scores);
+        ext_quotes_free(&workspace->quotes);
+        ext_rendering_free(&workspace->rendering);
     }
     free(service->workspaces);
     kw_snapshot_free(&service->policies);
@@ -256,24 +258,6 @@ static const struct ext_caps *caps_for(const struct ext_service *service,
     return snapshot->caps;
 }
 
-/** Candidates whose places are looked up together. */
-#define TAKEN_AT_ONCE 32
-
-static void take_candidates(struct ext_score *score, const struct ext_snapshot *snapshot,
-                            const uint32_t *indices, size_t n, int64_t now_ns)
-{
-    const struct ext_place *places[TAKEN_AT_ONCE];
-
-    for (size_t from = 0; from < n; from += TAKEN_AT_ONCE) {
-        size_t some = n - from < TAKEN_AT_ONCE ? n - from : TAKEN_AT_ONCE;
-        for (size_t i = 0; i < some; i++) {
-            places[i] = ext_found_place(snapshot, indices[from + i], now_ns);
-            __builtin_prefetch(places[i]); /* a few at a time come together */
-        }
-        ext_score_take(score, places, some);
-    }
-}
-
 /** Scores the candidates into workspace->scores. */
 static int score_candidates(struct ext_service *service, struct ext_workspace *workspace,
                             const struct ext_snapshot *snapshot, int64_t now_ns)
@@ -291,10 +275,11 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
         .life_s = (double)args->pod.expected_life_ms / 1000,
         .placement = is_exempt(policy, &args->pod) ? KW_PLACEMENT_OFF : args->pod.placement,
     };
-    if (reserve_candidates(workspace, n) < 0)
+    if (reserve_candidates(workspace, n) < 0 ||
+        ext_quotes_reserve(&workspace->quotes, snapshot) < 0)
         return -ENOMEM;
     ext_score_begin(&score, &wanted, workspace->scratch);
-    take_candidates(&score, snapshot, args->indices, n, now_ns);
+    ext_quotes_take(&workspace->quotes, &score, snapshot, args->indices, n, now_ns);
     size_t known = ext_score_end(&score, workspace->scores);
     const struct ext_caps *caps = caps_for(service, policy, snapshot, &args->pod);
     uint64_t penalised = 0;
@@ -311,22 +296,29 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
     return 0;
 }
 
+/** Where an answer goes, as in ext_service_lend. */
+struct reply {
+    struct kw_buf *out;
+    struct ext_lent *lent;
+};
+
 static int answer_prioritize(struct ext_service *service, struct ext_workspace *workspace,
                              const struct ext_snapshot *snapshot, int64_t now_ns,
-                             struct kw_buf *out, const char **why)
+                             const struct reply *reply, const char **why)
 {
     int rc = score_candidates(service, workspace, snapshot, now_ns);
 
     if (rc == 0)
-        rc = ext_answer_prioritize(&workspace->args, workspace->scores, out);
+        rc = ext_rendering_answer(&workspace->rendering, &workspace->args, workspace->scores,
+                                  reply->out, reply->lent);
     if (rc < 0)
         *why = "out of memory";
     return rc;
 }
 
 static int answer_filter(struct ext_service *service, const struct ext_workspace *workspace,
-                         const struct ext_snapshot *snapshot, int64_t now_ns, struct kw_buf *out,
-                         const char **why)
+                         const struct ext_snapshot *snapshot, int64_t now_ns,
+                         const struct reply *reply, const char **why)
 {
     const struct ext_args *args = &workspace->args;
     struct ext_outlook outlook;
@@ -344,7 +336,9 @@ static int answer_filter(struct ext_service *service, const struct ext_workspace
                         &gate);
     if (gated && gate.counts[EXT_CAP_PASSES] < ext_args_count(args))
         note_caps(service, workspace, &outlook, &gate, now_ns);
-    int rc = gated ? ext_answer_verdicts(args, out) : ext_answer_filter(args, out);
+    if (!gated && reply->lent != NULL && ext_lend_filter(args, reply->lent))
+        return 0;
+    int rc = gated ? ext_answer_verdicts(args, reply->out) : ext_answer_filter(args, reply->out);
     if (rc < 0)
         *why = "out of memory";
     return rc;
@@ -391,10 +385,10 @@ static int answer_preempt(struct ext_service *service, const struct ext_policy *
 /** @return 0, or -errno with *why for the caller. */
 static int answer(struct ext_service *service, enum ext_verb verb, struct ext_workspace *workspace,
                   const struct ext_snapshot *snapshot, int64_t now_ns, const char *body, size_t len,
-                  struct kw_buf *out, const char **why)
+                  const struct reply *reply, const char **why)
 {
     if (verb == EXT_VERB_PREEMPT)
-        return answer_preempt(service, workspace->policy, snapshot, body, len, out, why);
+        return answer_preempt(service, workspace->policy, snapshot, body, len, reply->out, why);
     /* without caps, a filter looks for no node */
     bool capped = snapshot != NULL && snapshot->caps != NULL;
     enum ext_args_want want = capped                        ? EXT_ARGS_VERDICTS
@@ -411,8 +405,8 @@ static int answer(struct ext_service *service, enum ext_verb verb, struct ext_wo
         return rc;
     service->stats.bad_pod_values += workspace->args.pod.bad_values;
     if (verb == EXT_VERB_FILTER)
-        return answer_filter(service, workspace, snapshot, now_ns, out, why);
-    return answer_prioritize(service, workspace, snapshot, now_ns, out, why);
+        return answer_filter(service, workspace, snapshot, now_ns, reply, why);
+    return answer_prioritize(service, workspace, snapshot, now_ns, reply, why);
 }
 
 /** Turns a refusal into what its verb can say. @return the status. */
@@ -427,11 +421,12 @@ static unsigned refuse(enum ext_verb verb, int rc, const char *why, struct kw_bu
     return rc == -ENOMEM ? 503 : rc == -E2BIG ? 413 : 400;
 }
 
-unsigned ext_service_answer(struct ext_service *service, enum ext_verb verb,
-                            const struct ext_snapshot *snapshot, int64_t now_ns, const char *body,
-                            size_t len, struct kw_buf *out)
+unsigned ext_service_lend(struct ext_service *service, enum ext_verb verb,
+                          const struct ext_snapshot *snapshot, int64_t now_ns, const char *body,
+                          size_t len, struct kw_buf *out, struct ext_lent *lent)
 {
     struct ext_workspace *workspace = take_workspace(service);
+    const struct reply reply = {out, lent};
     const char *why = "busy";
     unsigned status = 200;
     size_t slot = 0;
@@ -439,7 +434,7 @@ unsigned ext_service_answer(struct ext_service *service, enum ext_verb verb,
         workspace->policy = kw_snapshot_acquire(service->policies, &slot);
     int rc = workspace == NULL || workspace->policy == NULL
                  ? -ENOMEM
-                 : answer(service, verb, workspace, snapshot, now_ns, body, len, out, &why);
+                 : answer(service, verb, workspace, snapshot, now_ns, body, len, &reply, &why);
 
     if (workspace != NULL) {
         kw_snapshot_release(service->policies, slot);

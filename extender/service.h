@@ -10,6 +10,8 @@
 #include "extender/decisions.h"
 #include "extender/outlook.h"
 #include "extender/protocol.h"
+#include "extender/quotes.h"
+#include "extender/rendering.h"
 #include "extender/score.h"
 #include "extender/snapshot.h"
 #include "extender/stats.h"
@@ -32,6 +34,8 @@ struct ext_workspace {
     size_t cap; /**< candidates that the arrays below have room for */
     struct ext_score_scratch *scratch;
     uint8_t *scores;
+    struct ext_quotes quotes;
+    struct ext_rendering rendering;
 };
 
 /** How pods are read; copied from the settings. */
@@ -64,7 +68,7 @@ int ext_service_init(struct ext_service *service, unsigned threads,
  * time. @return 0 or -ENOMEM, with nothing changed. */
 int ext_service_set_policy(struct ext_service *service, const struct ext_policy *policy);
 
-/** No handler may be running. NULL-safe for its parts. */
+/** No handler may be running, nor an answer be under way. NULL-safe for its parts. */
 void ext_service_clear(struct ext_service *service);
 
 /** Longest table of routes. */
@@ -77,8 +81,17 @@ size_t ext_service_routes(struct ext_service *service, struct kw_http_route rout
  * Answers one request of a verb; what a route does, without HTTP and clock.
  * @param snapshot may be NULL: nothing is known.
  * @param out empty; the answer, or a short text where the status is not 200.
+ * @param lent NULL, or where the answer is, if not in `out`; begins with `body` alone.
  * @return the HTTP status.
  */
-unsigned ext_service_answer(struct ext_service *service, enum ext_verb verb,
-                            const struct ext_snapshot *snapshot, int64_t now_ns, const char *body,
-                            size_t len, struct kw_buf *out);
+unsigned ext_service_lend(struct ext_service *service, enum ext_verb verb,
+                          const struct ext_snapshot *snapshot, int64_t now_ns, const char *body,
+                          size_t len, struct kw_buf *out, struct ext_lent *lent);
+
+/** The same, with the answer in `out`. */
+static inline unsigned ext_service_answer(struct ext_service *service, enum ext_verb verb,
+                                          const struct ext_snapshot *snapshot, int64_t now_ns,
+                                          const char *body, size_t len, struct kw_buf *out)
+{
+    return ext_service_lend(service, verb, snapshot, now_ns, body, len, out, NULL);
+}

@@ -236,6 +236,7 @@ static void make_keys(uint64_t keys[8], uint64_t seed)
 struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, uint64_t seed,
                                       uint64_t stale_after_ns)
 {
+    static _Atomic uint64_t made;
     struct ext_snapshot *snapshot = calloc(1, sizeof(*snapshot));
     size_t slots = 16;
     size_t bytes = 1;
@@ -246,6 +247,7 @@ struct ext_snapshot *ext_snapshot_new(const struct ext_node *nodes, size_t n, ui
         slots *= 2;
     for (size_t i = 0; i < n; i++)
         bytes += is_plain(nodes[i].name, nodes[i].name_len) ? 0 : nodes[i].name_len + 1;
+    snapshot->id = 1 + atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
     snapshot->seed = seed;
     snapshot->stale_after_ns = stale_after_ns;
     make_keys(snapshot->keys, seed);

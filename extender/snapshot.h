@@ -105,6 +105,7 @@ struct ext_snapshot {
     _Atomic int64_t *calm_until_ns; /**< of each EXT_CALM nodes: no later than what is said there */
     uint64_t seed, stale_after_ns;  /**< what it was made with */
     uint64_t keys[8];               /**< of the hash, so that names cannot be chosen to collide */
+    uint64_t id;                    /**< above 0, and of no other snapshot of this process */
     uint64_t names_id;      /**< of the names in their order: snapshots of one seed that have
                                the same names have the same */
     size_t mask;            /**< slots - 1, a power of two less one */
@@ -184,12 +185,20 @@ static inline const struct ext_place *ext_place_now(const struct ext_snapshot *s
     return moved == 0 ? &snapshot->places[index] : &snapshot->moved[moved - 1];
 }
 
+/** Whether a node is good, and stands where it stood when the snapshot was made; false where that
+ * is not sure. */
+static inline bool ext_snapshot_is_calm(const struct ext_snapshot *snapshot, size_t index,
+                                        int64_t now_ns)
+{
+    return now_ns <=
+           atomic_load_explicit(&snapshot->calm_until_ns[index / EXT_CALM], memory_order_relaxed);
+}
+
 /** Where a node stands by now. @return NULL where its sample is stale, or it has no curve. */
 static inline const struct ext_place *ext_place_good(const struct ext_snapshot *snapshot,
                                                      size_t index, int64_t now_ns)
 {
-    if (now_ns <=
-        atomic_load_explicit(&snapshot->calm_until_ns[index / EXT_CALM], memory_order_relaxed))
+    if (ext_snapshot_is_calm(snapshot, index, now_ns))
         return &snapshot->places[index];
     return now_ns > snapshot->live[index].good_until_ns ? NULL : ext_place_now(snapshot, index);
 }

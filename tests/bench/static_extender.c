@@ -55,7 +55,7 @@ static void filter(void *user, const struct kw_http_request *request,
 static void score_names(const char *at, const char *end, struct kw_buf *out)
 {
     static const char head[] = "{\"Host\":";
-    static const char tail[] = ",\"Score\":5}";
+    static const char tail[] = ",\"Score\": 5}";
 
     (void)kw_buf_adds(out, "[");
     while (at < end && *at == '"') {
@@ -97,7 +97,7 @@ static int make_scores(struct kw_buf *scores, unsigned nodes)
     for (unsigned i = 0; i < nodes; i++) {
         char name[FLEET_NAME_MAX];
         fleet_node_name(name, i);
-        (void)kw_buf_addf(scores, "%s{\"Host\":\"%s\",\"Score\":5}", i == 0 ? "" : ",", name);
+        (void)kw_buf_addf(scores, "%s{\"Host\":\"%s\",\"Score\": 5}", i == 0 ? "" : ",", name);
     }
     (void)kw_buf_adds(scores, "]");
     return scores->failed ? -1 : 0;

@@ -203,7 +203,7 @@ static void test_soft_caps_take_levels(void **state)
 
     /* a goes 6 W into its band of 16 W, b 5 W into its band of 15 W */
     assert_string_equal(ask(f, EXT_VERB_PRIORITIZE, "u1", "1", "", names),
-                        "[{\"Host\":\"a\",\"Score\":6},{\"Host\":\"b\",\"Score\":0},"
+                        "[{\"Host\":\"a\",\"Score\": 6},{\"Host\":\"b\",\"Score\": 0},"
                         "{\"Host\":\"zz\",\"Score\":10}]");
     assert_string_equal(ask(f, EXT_VERB_PRIORITIZE, "u1", "1",
                             ",\"annotations\":{\"kwatt.io/critical\":\"true\"}", names),

@@ -200,8 +200,9 @@ static void test_prioritize(void **state)
 
     assert_int_equal(scan("{\"NodeNames\":[\"a\\\"\",\"b\",\"c\"]}", &args), 0);
     assert_int_equal(ext_answer_prioritize(&args, scores, &out), 0);
-    assert_string_equal(out.data, "[{\"Host\":\"a\\\"\",\"Score\":0},{\"Host\":\"b\",\"Score\":10},"
-                                  "{\"Host\":\"c\",\"Score\":7}]");
+    assert_string_equal(out.data,
+                        "[{\"Host\":\"a\\\"\",\"Score\": 0},{\"Host\":\"b\",\"Score\":10},"
+                        "{\"Host\":\"c\",\"Score\": 7}]");
     kw_buf_reset(&out);
     assert_int_equal(scan("{}", &args), 0);
     assert_int_equal(ext_answer_prioritize(&args, scores, &out), 0);

@@ -124,7 +124,7 @@ static void test_a_request(void **state)
                                         sizeof(body) - 1, &out),
                      200);
     assert_non_null(strstr(out.data, "{\"Host\":\"a\",\"Score\":10}"));
-    assert_non_null(strstr(out.data, "{\"Host\":\"b\",\"Score\":0}"));
+    assert_non_null(strstr(out.data, "{\"Host\":\"b\",\"Score\": 0}"));
     ext_snapshot_free(&snapshot); /* the decision has all that it shows */
     ext_zones_free(&zones);
     kw_buf_reset(&out);
