@@ -215,13 +215,13 @@ static enum MHD_Result refuse(struct connection *c, struct MHD_Connection *mhd, 
     return queue(mhd, &response, text, strlen(text), close_after);
 }
 
-/* On the thread of http_aside.c. */
 static void handle(struct connection *c)
 {
     c->route->handler(c->route->user, &c->request, &c->response);
     c->memory.held = c->response.held;
 }
 
+/* On the thread of http_aside.c. */
 static void handle_aside(struct kw_http_job *job)
 {
     struct connection *c = (struct connection *)((char *)job - offsetof(struct connection, job));
