@@ -12,6 +12,8 @@
  * libmicrohttpd (0.9.75 and 1.0 alike) takes that for a client that has gone. A call that neither
  * queues an answer nor suspends puts an end to reading, and comes again in the next turn of its
  * loop: so the first call does nothing, and the second suspends.
+ *
+ * The thread starts with the first job: most servers never see one.
  */
 
 struct kw_http_aside {
@@ -19,6 +21,7 @@ struct kw_http_aside {
     void (*resume)(void *connection);
     struct kw_worker worker; /* its mutex guards what follows */
     struct kw_http_job *first, **end;
+    bool started;
 };
 
 static struct kw_http_job *take(struct kw_http_aside *aside)
@@ -56,8 +59,8 @@ static void *run(void *user)
     return NULL;
 }
 
-int kw_http_aside_start(void (*suspend)(void *connection), void (*resume)(void *connection),
-                        struct kw_http_aside **ret)
+int kw_http_aside_new(void (*suspend)(void *connection), void (*resume)(void *connection),
+                      struct kw_http_aside **ret)
 {
     struct kw_http_aside *aside = calloc(1, sizeof(*aside));
 
@@ -67,12 +70,6 @@ int kw_http_aside_start(void (*suspend)(void *connection), void (*resume)(void *
     aside->resume = resume;
     aside->end = &aside->first;
     kw_worker_init(&aside->worker);
-    int rc = kw_worker_start(&aside->worker, "http-large", run, aside);
-    if (rc < 0) {
-        kw_worker_destroy(&aside->worker);
-        free(aside);
-        return rc;
-    }
     *ret = aside;
     return 0;
 }
@@ -82,7 +79,9 @@ static bool put(struct kw_http_aside *aside, struct kw_http_job *job)
     struct kw_worker *worker = &aside->worker;
 
     (void)pthread_mutex_lock(&worker->mutex);
-    bool open = !kw_worker_stopped(worker);
+    if (!aside->started && !kw_worker_stopped(worker))
+        aside->started = kw_worker_start(worker, "http-large", run, aside) == 0;
+    bool open = aside->started && !kw_worker_stopped(worker);
     if (open) {
         aside->suspend(job->connection);
         job->stage = KW_HTTP_JOB_QUEUED;
@@ -113,7 +112,8 @@ bool kw_http_aside_step(struct kw_http_aside *aside, struct kw_http_job *job)
 void kw_http_aside_stop(struct kw_http_aside *aside)
 {
     kw_worker_stop(&aside->worker);
-    kw_worker_join(&aside->worker);
+    if (aside->started)
+        kw_worker_join(&aside->worker);
 }
 
 void kw_http_aside_free(struct kw_http_aside **aside)

@@ -26,10 +26,9 @@ struct kw_http_job {
     struct kw_http_job *next;
 };
 
-/** Starts the thread. @param suspend, resume what the library has for its connections. @return 0 or
- * -errno. */
-int kw_http_aside_start(void (*suspend)(void *connection), void (*resume)(void *connection),
-                        struct kw_http_aside **ret);
+/** @param suspend, resume what the library has for its connections. @return 0 or -ENOMEM. */
+int kw_http_aside_new(void (*suspend)(void *connection), void (*resume)(void *connection),
+                      struct kw_http_aside **ret);
 
 /**
  * From the last call of libmicrohttpd for a request, again and again until it is true.
@@ -37,7 +36,8 @@ int kw_http_aside_start(void (*suspend)(void *connection), void (*resume)(void *
  */
 bool kw_http_aside_step(struct kw_http_aside *aside, struct kw_http_job *job);
 
-/** Runs what waits and ends the thread; from then on jobs are run where they come up. To be called
+/** Runs what waits and ends the thread; from then on jobs are run where they come up, as where no
+ * thread can be had. To be called
  * before libmicrohttpd is stopped, which must not hold a waiting one. */
 void kw_http_aside_stop(struct kw_http_aside *aside);
 

@@ -417,7 +417,7 @@ int kw_http_daemon_start(struct kw_http_server *server, const struct kw_http_ser
         flags = MHD_USE_EPOLL_INTERNAL_THREAD;
     if (conf->max_body_bytes > ASIDE_BYTES) {
         flags |= MHD_ALLOW_SUSPEND_RESUME;
-        rc = kw_http_aside_start(suspend, resume, &server->aside);
+        rc = kw_http_aside_new(suspend, resume, &server->aside);
     }
     if (rc < 0)
         return rc;

@@ -26,6 +26,7 @@
 #include "common/file.h"
 #include "common/http_server.h"
 #include "common/redis.h"
+#include "tests/bench/extender_beside.h"
 #include "tests/bench/extender_rig.h"
 #include "tests/bench/fleet.h"
 #include "tests/bench/keepalive.h"
@@ -390,6 +391,7 @@ int main(int argc, char **argv)
             !sizes[i / VERBS].nodes.whole)
             measure_crowds(&p, &questions[i]);
     }
+    extender_beside_large(&p);
     kw_redis_free(&redis);
     for (size_t i = 0; i < SIZES * VERBS; i++) {
         for (unsigned turn = 0; turn < questions[i].turns; turn++) {

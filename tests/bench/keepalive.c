@@ -19,7 +19,7 @@ void keepalive_connect(struct keepalive *client, uint16_t port)
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     int one = 1;
 
-    client->cap = 16u << 20; /* of 500 whole nodes, with room */
+    client->cap = 16u << 20; /* of 500 whole nodes, with room: only more of them grow it */
     client->in = malloc(client->cap);
     if (client->in == NULL)
         kwt_die("malloc");
@@ -54,32 +54,42 @@ void keepalive_send(struct keepalive *client, const struct kw_buf *request)
     }
 }
 
+/** Answers may be longer than any before. */
+static void make_room(struct keepalive *client)
+{
+    char *larger = realloc(client->in, 2 * client->cap);
+
+    if (larger == NULL)
+        kwt_die("realloc");
+    client->in = larger;
+    client->cap *= 2;
+}
+
 size_t keepalive_read(struct keepalive *client, const char **ret_body)
 {
-    size_t got = 0, want = 0;
-    const char *body = NULL;
+    size_t got = 0, want = 0, head = 0;
 
-    while (body == NULL || got < want) {
+    while (head == 0 || got < want) {
+        if (got == client->cap - 1)
+            make_room(client);
         ssize_t n = recv(client->fd, client->in + got, client->cap - 1 - got, 0);
         if (n <= 0)
             kwt_die("recv");
         got += (size_t)n;
         client->in[got] = '\0';
-        if (body != NULL)
+        const char *end = head != 0 ? NULL : strstr(client->in, "\r\n\r\n");
+        if (end == NULL)
             continue;
-        body = strstr(client->in, "\r\n\r\n");
-        if (body == NULL)
-            continue;
-        body += 4;
+        head = (size_t)(end - client->in) + 4;
         const char *length = strcasestr(client->in, "content-length:");
         if (length == NULL || strncmp(client->in, "HTTP/1.1 200", 12) != 0)
             kwt_die("an answer without length, or not 200");
         for (const char *c = length + 15; *c == ' ' || (*c >= '0' && *c <= '9'); c++)
             want = *c == ' ' ? want : want * 10 + (size_t)(*c - '0');
-        want += (size_t)(body - client->in);
+        want += head;
     }
-    *ret_body = body;
-    return got - (size_t)(body - client->in);
+    *ret_body = client->in + head;
+    return got - head;
 }
 
 size_t keepalive_ask(struct keepalive *client, const struct kw_buf *request, const char **ret_body)
