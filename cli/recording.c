@@ -9,13 +9,12 @@
 #include <strings.h>
 
 #include "common/num.h"
+#include "common/utf8.h"
 
 #define COLUMNS_MAX 256
 #define NUMBER_MAX  63 /* bytes of a number: more is none */
 #define FEATURE_MAX 1e18
 #define THREADS_MAX 65536
-
-#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* spreadsheets begin a text so */
 
 /** What a column is to us. */
 struct column {
@@ -323,10 +322,8 @@ int cli_recording_add(struct cli_recording *recording, const char *csv, size_t l
                             .end = csv + len,
                             .group_column = group_column};
     const char *line = NULL;
-    size_t mark = sizeof(BYTE_ORDER_MARK) - 1;
 
-    if (len >= mark && memcmp(csv, BYTE_ORDER_MARK, mark) == 0)
-        reader.pos += mark;
+    reader.pos += kw_utf8_mark(csv, len);
     int rc = read_names(&reader, recording->n_features == 0);
 
     if (rc == 0 && group_column == NULL) {

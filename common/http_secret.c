@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/file.h"
+#include "common/utf8.h"
 
 /* Service account tokens have about 1 KiB; the API server takes no header over 1 MiB. */
 #define SECRET_MAX 65536u
@@ -50,6 +51,9 @@ static int read_file(struct kw_http_secret *secret)
         return rc;
     if (strlen(text) != len)
         return -EINVAL;
+    size_t mark = kw_utf8_mark(text, len);
+    memmove(text, text + mark, len - mark + 1);
+    len -= mark;
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r' || text[len - 1] == ' '))
         text[--len] = '\0';
     rc = check(text);

@@ -12,6 +12,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/redis_impl.h"
+#include "common/utf8.h"
 
 #define PASSWORD_MAX_BYTES 4096
 
@@ -48,7 +49,7 @@ int kw_redis_login(struct kw_redis_link *link, const char *user, const char *pas
     }
     if (user != NULL)
         argv[argc++] = user;
-    argv[argc++] = password;
+    argv[argc++] = password + kw_utf8_mark(password, strlen(password));
     link->discreet = true;
     int r = kw_redis_link_ask(link, argc, argv, deadline_ns, &replies, err);
     link->discreet = false;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/utf8.h"
 
+#include <string.h>
+
 size_t kw_utf8_next(const char *bytes, size_t len, uint32_t *ret_code_point)
 {
     if (len == 0)
@@ -42,4 +44,11 @@ size_t kw_utf8_next(const char *bytes, size_t len, uint32_t *ret_code_point)
     if (ret_code_point != NULL)
         *ret_code_point = code_point;
     return n;
+}
+
+size_t kw_utf8_mark(const char *bytes, size_t len)
+{
+    static const char mark[] = {'\xef', '\xbb', '\xbf'};
+
+    return len >= sizeof(mark) && memcmp(bytes, mark, sizeof(mark)) == 0 ? sizeof(mark) : 0;
 }

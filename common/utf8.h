@@ -11,3 +11,7 @@
  * @return bytes of the character (1..4); 0 where `len` is 0 or the bytes start no valid character.
  */
 size_t kw_utf8_next(const char *bytes, size_t len, uint32_t *ret_code_point);
+
+/** Length of the byte order mark that a text begins with, as spreadsheets and some programs of
+ * Windows write it: 3, or 0 without one. */
+size_t kw_utf8_mark(const char *bytes, size_t len);

@@ -348,7 +348,8 @@ int kw_yaml_parse(const char *name, const char *bytes, size_t len, struct kw_yam
         return out_of_memory(&b);
     /* not guessed: the offset of an error is counted in these bytes */
     yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&b.parser, (const unsigned char *)bytes, len);
+    size_t mark = kw_utf8_mark(bytes, len); /* libyaml counts it as a column */
+    yaml_parser_set_input_string(&b.parser, (const unsigned char *)bytes + mark, len - mark);
     int rc = build_document(&b, root);
     yaml_event_delete(&b.event);
     yaml_parser_delete(&b.parser);

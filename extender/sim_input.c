@@ -10,12 +10,11 @@
 
 #include "common/cleanup.h"
 #include "common/num.h"
+#include "common/utf8.h"
 #include "extender/snapshot.h"
 
 #define COLUMNS_MAX 64
 #define FIELD_MAX   253 /* bytes of a name: more is none */
-
-#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* spreadsheets begin a text so */
 
 /** A column that is known. */
 struct known {
@@ -85,12 +84,7 @@ static int read_names(struct table *table)
 
     if (!next_line(table, &line, &len))
         return kw_err_set(table->err, -EBADMSG, "empty");
-    size_t mark = strlen(BYTE_ORDER_MARK);
-    if (len >= mark && memcmp(line, BYTE_ORDER_MARK, mark) == 0) {
-        line += mark;
-        len -= mark;
-    }
-    const char *at = line, *end = line + len;
+    const char *at = line + kw_utf8_mark(line, len), *end = line + len;
     while (at != NULL) {
         size_t n = next_field(&at, end, &field);
         int of = -1;

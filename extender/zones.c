@@ -13,6 +13,7 @@
 
 #include "common/cleanup.h"
 #include "common/num.h"
+#include "common/utf8.h"
 
 /** A file under way. */
 struct parse {
@@ -208,7 +209,7 @@ int ext_zones_parse(const char *name, const char *text, size_t len, struct ext_z
     if (zones == NULL)
         return kw_err_set(err, -ENOMEM, "out of memory");
     zones->holders = 1;
-    for (size_t at = 0; at < len && rc == 0;) {
+    for (size_t at = kw_utf8_mark(text, len); at < len && rc == 0;) {
         const char *end = memchr(text + at, '\n', len - at);
         size_t line_len = end == NULL ? len - at : (size_t)(end - text) - at;
         parse.line++;

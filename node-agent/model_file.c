@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/utf8.h"
 
 static bool is_counter(const char *name)
 {
@@ -61,7 +62,9 @@ int agent_model_read(const char *path, bool counters, struct kw_power_model **re
 
     if (rc < 0)
         return kw_err_set(err, rc, "model %s: %s", path, kw_errno_text(rc));
-    rc = kw_power_model_decode(json, len, slash != NULL ? slash + 1 : path, model, &why);
+    size_t mark = kw_utf8_mark(json, len);
+    rc = kw_power_model_decode(json + mark, len - mark, slash != NULL ? slash + 1 : path, model,
+                               &why);
     if (rc < 0)
         return kw_err_set(err, rc, "model %s: not as documented (docs/power-models.md): %s", path,
                           why);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/utf8.h"
 #include "node-agent/kin.h"
 #include "node-agent/recording_impl.h"
 
@@ -23,8 +24,6 @@
 #define NUMBER_MAX  UINT64_C(9007199254740991) /* 2^53 - 1 */
 #define IDLE_MAX_MW UINT64_C(10000000)
 #define MHZ_MAX     100000
-
-#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* some programs of Windows begin a text so */
 
 int agent_recording_new(struct agent_recording **ret)
 {
@@ -383,11 +382,9 @@ int agent_recording_take(struct agent_recording *recording, const char *line, si
     struct kw_json_token token;
     bool first = !recording->begun;
 
-    if (first && len >= sizeof(BYTE_ORDER_MARK) - 1 &&
-        memcmp(line, BYTE_ORDER_MARK, sizeof(BYTE_ORDER_MARK) - 1) == 0) {
-        line += sizeof(BYTE_ORDER_MARK) - 1;
-        len -= sizeof(BYTE_ORDER_MARK) - 1;
-    }
+    size_t mark = first ? kw_utf8_mark(line, len) : 0;
+    line += mark;
+    len -= mark;
     while (len > 0 && (line[len - 1] == ' ' || line[len - 1] == '\r' || line[len - 1] == '\t'))
         len--;
     if (len == 0)

@@ -136,7 +136,8 @@ static void acl_user_and_password_file(void **state)
     assert_non_null(strstr(err.text, "kwatt"));
     assert_null(strstr(err.text, "s3cret"));
 
-    assert_int_equal(kw_file_write_atomic(password_file, "s3cret-one\n", 11, 0600), 0);
+    assert_int_equal(kw_file_write_atomic(password_file, "\xef\xbb\xbfs3cret-one\r\n", 15, 0600),
+                     0);
     kw_redis_queue_texts(redis, "PING", NULL);
     assert_int_equal(kw_redis_exec(redis, NULL, &err), -EAGAIN);
     kw_redis_retry_now(redis);

@@ -323,7 +323,7 @@ static void test_token_file_is_read_again(void **state)
 
     assert_int_equal(kw_http_client_call(client, &call, &status, &body, NULL), 0);
     assert_non_null(strstr(server.seen, "Bearer first\r\n"));
-    assert_int_equal(kw_file_write_atomic(path, "second", 6, 0600), 0);
+    assert_int_equal(kw_file_write_atomic(path, "\xef\xbb\xbfsecond", 9, 0600), 0);
     assert_int_equal(kw_http_client_call(client, &call, &status, &body, NULL), 0);
     assert_non_null(strstr(server.seen, "Bearer second\r\n"));
     /* a header cannot be smuggled in, and a lost file leaves the last good token */

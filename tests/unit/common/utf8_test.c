@@ -56,11 +56,23 @@ static void overlong_forms_are_refused(void **state)
     assert_int_equal(kw_utf8_next("\xe2\x28\xa1", 3, NULL), 0);
 }
 
+static void byte_order_marks_have_three_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(kw_utf8_mark("\xef\xbb\xbf", 3), 3);
+    assert_int_equal(kw_utf8_mark("\xef\xbb\xbf\xef\xbb\xbf", 6), 3);
+    assert_int_equal(kw_utf8_mark("\xef\xbb\xbf", 2), 0);
+    assert_int_equal(kw_utf8_mark("a\xef\xbb\xbf", 4), 0);
+    assert_int_equal(kw_utf8_mark("\xfe\xff", 2), 0);
+    assert_int_equal(kw_utf8_mark("", 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_point_and_no_surrogate),
         cmocka_unit_test(overlong_forms_are_refused),
+        cmocka_unit_test(byte_order_marks_have_three_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,18 @@ static void a_tree_remembers_lines(void **state)
     assert_string_equal(kw_yaml_text(doc, "text"), "two\nlines\n");
 }
 
+static void a_byte_order_mark_is_passed_over(void **state)
+{
+    (void)state;
+    kw_cleanup(kw_yaml_free) struct kw_yaml *doc = parse("\xef\xbb\xbf"
+                                                         "a: 1\r\n"
+                                                         "b:\r\n"
+                                                         "  c: 2\r\n");
+    assert_string_equal(kw_yaml_text(doc, "a"), "1");
+    assert_string_equal(kw_yaml_text(kw_yaml_get(doc, "b"), "c"), "2");
+    assert_int_equal(doc->key_lines[1], 2);
+}
+
 static void lookups_of_the_wrong_kind_give_null(void **state)
 {
     (void)state;
@@ -188,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tree_remembers_lines),
+        cmocka_unit_test(a_byte_order_mark_is_passed_over),
         cmocka_unit_test(lookups_of_the_wrong_kind_give_null),
         cmocka_unit_test(nothing_is_told_from_an_empty_text),
         cmocka_unit_test(empty_documents_are_empty_maps),

@@ -27,8 +27,9 @@ static double factor_of(const struct ext_zones *zones, const char *name)
 static void test_a_file(void **state)
 {
     (void)state;
-    static const char text[] = "# carbon\r\n\n  unit =gCO2eq/kWh\r\nsource\t= a = b, c \n"
-                               "south , 400\r\n# here and there\nnorth,25.5\n east,200\nwest,0";
+    static const char text[] =
+        "\xef\xbb\xbf# carbon\r\n\n  unit =gCO2eq/kWh\r\nsource\t= a = b, c \n"
+        "south , 400\r\n# here and there\nnorth,25.5\n east,200\nwest,0";
     kw_cleanup(ext_zones_free) struct ext_zones *zones = NULL;
     struct kw_err err = {0};
 
@@ -63,6 +64,10 @@ static void test_odd_values(void **state)
 
     assert_int_equal(ext_zones_parse("z", HEAD "a,5", strlen(HEAD "a,5"), &zones, &err), 0);
     near(factor_of(zones, "a"), 1);
+    ext_zones_free(&zones);
+    /* a byte order mark before a key */
+    static const char marked[] = "\xef\xbb\xbf" HEAD "a,5";
+    assert_int_equal(ext_zones_parse("z", marked, sizeof(marked) - 1, &zones, &err), 0);
     ext_zones_free(&zones);
     /* half of them free: no measure */
     assert_int_equal(

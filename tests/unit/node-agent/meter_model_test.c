@@ -98,19 +98,19 @@ static void test_which_files_are_taken(void **state)
     assert_int_equal(agent_model_read("/nonexistent/m.json", true, &model, &err), -ENOENT);
 }
 
-/** Features of no weight need not be counted. */
+/** Features of no weight need not be counted; the file begins with a byte order mark. */
 static void test_a_feature_of_no_weight(void **state)
 {
     struct kw_power_model *model = NULL;
 
     (void)state;
-    assert_int_equal(
-        read_model("x.json",
-                   "{\"package\": {\"All_Weights\": {\"Bias_Weight\": 40, \"Numerical_Variables\": "
-                   "{\"bpf_cpu_time_ms\": {\"scale\": 4000, \"weight\": 9}, "
-                   "\"bpf_page_cache_hit\": {\"scale\": 1, \"weight\": 0}}}}}",
-                   false, &model, NULL),
-        0);
+    assert_int_equal(read_model("x.json",
+                                "\xef\xbb\xbf{\"package\": {\"All_Weights\": {\"Bias_Weight\": 40, "
+                                "\"Numerical_Variables\": "
+                                "{\"bpf_cpu_time_ms\": {\"scale\": 4000, \"weight\": 9}, "
+                                "\"bpf_page_cache_hit\": {\"scale\": 1, \"weight\": 0}}}}}",
+                                false, &model, NULL),
+                     0);
     free(model);
 }
 
