@@ -194,6 +194,7 @@ static void read_pod(struct kw_reader *reader, const json_t *root, struct kw_pod
     if (status == NULL || reader->rc < 0)
         return;
     read_phase(status, pod);
+    pod->started_unix_ms = kw_time_from_json(json_object_get(status, "startTime"));
     read_statuses(reader, kw_get(reader, status, "initContainerStatuses", JSON_ARRAY, KW_OPTIONAL),
                   pod);
     read_statuses(reader, kw_get(reader, status, "containerStatuses", JSON_ARRAY, KW_OPTIONAL),

@@ -58,6 +58,8 @@ struct kw_pod {
                                 kubernetes.io/config.hash): its cgroup is named after that, and the API
                                 server's mirror of it has another uid; "" for all others */
     int64_t created_unix_ms; /**< 0: unknown */
+    int64_t started_unix_ms; /**< when its kubelet took it (status.startTime); 0: not yet, or
+                                unknown */
     enum kw_pod_phase phase;
     bool has_owner;
     struct kw_owner_ref owner; /**< its controller */

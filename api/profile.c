@@ -20,7 +20,19 @@ const char *kw_profile_check(const struct kw_profile *profile)
         return "used_mcpu";
     if (profile->sigma_mcpu > KW_PROFILE_MCPU_MAX)
         return "sigma_mcpu";
-    return profile->core_mw > KW_PROFILE_MW_MAX ? "core_mw" : NULL;
+    if (profile->core_mw > KW_PROFILE_MW_MAX)
+        return "core_mw";
+    if (profile->lived_ms > KW_PROFILE_LIVED_MAX_MS)
+        return "lived_ms";
+    return profile->ended_permille > KW_PROFILE_PODS_MAX * 1000 ? "ended_permille" : NULL;
+}
+
+double kw_profile_life_s(uint64_t lived_ms, uint64_t ended_permille)
+{
+    double lived_s = (double)lived_ms / 1000;
+    double ended = (double)ended_permille / 1000;
+
+    return (lived_s + KW_LIFE_ASSUMED_S) / (ended + 1);
 }
 
 int kw_profile_encode(const struct kw_profile *profile, char **ret, size_t *ret_len)
@@ -40,6 +52,8 @@ int kw_profile_encode(const struct kw_profile *profile, char **ret, size_t *ret_
     kw_put_text(&rc, object, "request_unit", profile->request_unit,
                 sizeof(profile->request_unit) - 1);
     kw_put_bool(&rc, object, "estimated", profile->estimated);
+    kw_put_u64(&rc, object, "lived_ms", profile->lived_ms);
+    kw_put_u64(&rc, object, "ended_permille", profile->ended_permille);
     return kw_put_end(rc, object, JSON_COMPACT, ret, ret_len);
 }
 
@@ -59,6 +73,8 @@ static void from_json(struct kw_reader *reader, const json_t *object, struct kw_
     kw_get_text(reader, object, "request_unit", KW_OPTIONAL, ret->request_unit,
                 sizeof(ret->request_unit));
     kw_get_bool(reader, object, "estimated", KW_OPTIONAL, &ret->estimated);
+    kw_get_u64(reader, object, "lived_ms", KW_OPTIONAL, &ret->lived_ms);
+    kw_get_u64(reader, object, "ended_permille", KW_OPTIONAL, &ret->ended_permille);
     const char *why = reader->rc == 0 ? kw_profile_check(ret) : NULL;
     if (why != NULL)
         kw_reader_fail(reader, -EBADMSG, why);

@@ -26,6 +26,12 @@
 /** Most that a core is taken to draw: a kilowatt. */
 #define KW_PROFILE_MW_MAX UINT64_C(1000000)
 
+/** Most that pods are taken to have lived, all together: ten thousand pods of three years. */
+#define KW_PROFILE_LIVED_MAX_MS UINT64_C(1000000000000)
+
+/** What a pod is expected to live of whose workload nothing is known. */
+#define KW_LIFE_ASSUMED_S 3600.0
+
 /** A profile that was not written for this long is none: as long as the recommender remembers. */
 #define KW_PROFILE_AGE_MAX_MS (INT64_C(8) * 24 * 3600 * 1000)
 
@@ -44,10 +50,24 @@ struct kw_profile {
     uint64_t request_uj;       /**< active energy of a request that it answers; 0: unknown */
     char request_unit[KW_PROFILE_UNIT_MAX]; /**< as in the pod record; "" with request_uj 0 */
     bool estimated;                         /**< some of the energy comes from a model */
+    uint64_t lived_ms; /**< how long its pods ran while they were watched, all together, those that
+                          still run included; at most KW_PROFILE_LIVED_MAX_MS */
+    uint64_t ended_permille; /**< how many of them ended in that time, in thousandths; what is past
+                                counts half after each day in both. Both 0: unknown */
 };
 
 /** Whether every rule stated above holds. @return NULL, or a static text naming the field. */
 const char *kw_profile_check(const struct kw_profile *profile);
+
+/**
+ * How long the workload's next pod is expected to live: time lived / ends, which is the
+ * maximum-likelihood estimate where lives are exponential and some have not ended (Epstein and
+ * Sobel, Life Testing, 1953), and the mean of any lives while as many pods come as go (Little's
+ * law). Beside that an hour counts like one pod more: lives of workloads lie orders of magnitude
+ * apart, so that the first pod that ended is as good a guess. Nothing known: that hour.
+ * @return seconds, > 0.
+ */
+double kw_profile_life_s(uint64_t lived_ms, uint64_t ended_permille);
 
 /** Encode and decode as in api/sample.h; what kw_profile_check refuses is -EINVAL, or -EBADMSG. */
 int kw_profile_encode(const struct kw_profile *profile, char **ret, size_t *ret_len);

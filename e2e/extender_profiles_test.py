@@ -63,6 +63,15 @@ class Profiles(extender_rig.Case):
         self.expect(pod("p", "ReplicaSet", "press", "2"), 2000, "requests")
         self.learn("orchard/CronJob/backup", used_mcpu=1500)
         self.expect(pod("p", "Job", "backup-29933033"), 1150, "profile")
+        # how long its pods live: (99 x 300 s + an hour) / 100
+        self.assertEqual((decision["life_ms"], decision["life_from"]), (3600000, "default"))
+        self.learn("orchard/CronJob/prune", lived_ms=29700000, ended_permille=99000)
+        decision = self.expect(pod("p", "Job", "prune-29933033"), 400, "profile")
+        self.assertEqual((decision["life_ms"], decision["life_from"], decision["wake_over_ms"]), (333000, "profile", 1800000))
+        decision = self.why(pod("p", "Job", "prune-29933033", **{"kwatt.io/expected-lifetime": "90s"}))
+        self.assertEqual((decision["life_ms"], decision["life_from"], decision["wake_over_ms"]), (90000, "annotation", 90000))
+        text = self.extender.ask("/explain?pod=p&as=text").body.decode()
+        self.assertIn("pods of CronJob prune were there for 8.2 h, all together, and 99 of them ended; waking a node counts over 1800 s", text)
         # learnt anew
         self.learn("orchard/Deployment/press", pods_permille=96000, used_mcpu=1000)
         self.expect(pod("p", "ReplicaSet", "press-7d4b", "2"), 1040, "profile")
@@ -75,6 +84,8 @@ class Profiles(extender_rig.Case):
         far = int(time.time() * 1000) + 10 ** 10
         self.learn("orchard/Deployment/absurd", used_mcpu=10 ** 9)
         self.learn("orchard/Deployment/none", pods_permille=0)
+        self.learn("orchard/Deployment/eternal", lived_ms=10 ** 13)
+        self.learn("orchard/Deployment/ended", ended_permille=10 ** 8)
         self.learn("orchard/Deployment/alien", name="other")
         self.learn("orchard/Deployment/tomorrow", schema=2)
         self.learn("orchard/Deployment/future", age_s=-10 ** 6)
@@ -87,7 +98,7 @@ class Profiles(extender_rig.Case):
         self.redis.call("SET", "kwatt:v1:profile:orchard/Deployment/type", "x")
         self.redis.call("HSET", "kwatt:v1:profile:orchard/Deployment/large", "profile", "x" * 100000)
         self.redis.call("ZADD", INDEX, 7, "orchard/Deployment/large")
-        for name in ("absurd", "none", "alien", "tomorrow", "future", "old", "missing", "type", "large"):
+        for name in ("absurd", "eternal", "ended", "none", "alien", "tomorrow", "future", "old", "missing", "type", "large"):
             self.expect(pod("p", "DaemonSet", name, "2"), 2000, "requests")
             self.expect(pod("p", "ReplicaSet", name + "-7d4b", "2"), 2000, "requests")
         # and hide no other, whenever it comes

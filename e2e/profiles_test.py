@@ -96,6 +96,31 @@ def quiet(world: World, program: Recommender) -> None:
     print("ok quiet")
 
 
+def lives(world: World, extender: extender_rig.Extender) -> None:
+    """How long pods live says the API server: of one that no agent tells of, which runs for a moment and goes."""
+    path = "/api/v1/namespaces/default/pods"
+    metadata = {"name": "short", **world.owned("ReplicaSet", "press-7d4b")}
+    world.server.request("POST", path, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {
+        "nodeName": "node-a", "automountServiceAccountToken": False, "containers": [{"name": "c", "image": "none"}]}})
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    world.server.request("PATCH", path + "/short/status", {"status": {"phase": "Running", "startTime": started}},
+                         kind="application/merge-patch+json")
+    time.sleep(2)
+    world.server.request("DELETE", path + "/short", {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
+    profile = until("its end is learnt", lambda: (lambda p: p if p["ended_permille"] > 0 else None)(world.profile("default/Deployment/press")))
+    check(990 <= profile["ended_permille"] <= 1000 and 1000 <= profile["lived_ms"] <= 60000, f"{profile}")
+
+    def decision():
+        body = {"metadata": {"name": "next", "namespace": "default", **world.owned("ReplicaSet", "press-7d4b")}, "spec": {"containers": []}}
+        extender.scores("barn-a", pod=body)
+        got = extender.ask("/explain?pod=next").json()["decisions"][0]
+        return got if got["life_from"] == "profile" else None
+    got = until("the extender has it", decision)
+    near(got["life_ms"], 1800000)       # an hour and a moment for one end and the one assumed
+    check(got["ended_permille"] == profile["ended_permille"] and got["wake_over_ms"] == max(got["life_ms"], 1800000), f"{got}")
+    print("ok lives")
+
+
 def gone_pods_stay_known(world: World, folder: pathlib.Path, program: Recommender, kubeconfig: str) -> Recommender:
     """Three pods go; another recommender takes over, which has never seen them."""
     program.stop()
@@ -135,6 +160,7 @@ def test(server: apiserver.ApiServer) -> None:
         try:
             learnt(world, program, extender)
             quiet(world, program)
+            lives(world, extender)
             program = gone_pods_stay_known(world, folder, program, kubeconfig)
             program.stop()
             check(extender.stop() == 0, extender.log())

@@ -162,6 +162,22 @@ static void write_profile(const struct ext_decision *decision, struct kw_buf *ou
                       ext_cpu_from_names[outlook->assumed_from]);
 }
 
+/** What the energy of waking a node for the pod is spread over, in milliseconds. */
+static double wake_over_ms(const struct ext_outlook *outlook)
+{
+    return 1000 * ext_outlook_wake_s((double)outlook->life_ms / 1000, outlook->life_from);
+}
+
+static void write_life(const struct ext_outlook *outlook, struct kw_buf *out)
+{
+    (void)kw_buf_addf(out,
+                      ",\"life_from\":\"%s\",\"lived_ms\":%llu,\"ended_permille\":%u,"
+                      "\"wake_over_ms\":%.0f",
+                      ext_life_from_names[outlook->life_from],
+                      (unsigned long long)outlook->lived_ms, outlook->ended_permille,
+                      wake_over_ms(outlook));
+}
+
 /** What a joule costs: the measure, or null. */
 static void write_zones(const struct ext_decision *decision, struct kw_buf *out)
 {
@@ -225,13 +241,14 @@ static void write_json(const struct ext_decision *decision, struct kw_buf *out)
         kw_placement_names[decision->placement], decision->dry ? "true" : "false",
         (unsigned long long)decision->outlook.mcpu, ext_cpu_from_names[decision->outlook.from],
         (unsigned long long)decision->candidates, (unsigned long long)decision->known,
-        decision->min_mw, decision->max_mw, (unsigned long long)decision->life_ms,
+        decision->min_mw, decision->max_mw, (unsigned long long)decision->outlook.life_ms,
         (long long)decision->data_age_ms, decision->unseen ? "true" : "false");
     if (neutral == NULL)
         (void)kw_buf_adds(out, "null");
     else
         (void)kw_buf_add_json(out, neutral, strlen(neutral));
     write_profile(decision, out);
+    write_life(&decision->outlook, out);
     write_zones(decision, out);
     (void)kw_buf_adds(out, ",\"best\":[");
     for (size_t i = 0; i < decision->n_best; i++) {
@@ -280,6 +297,24 @@ static void write_profile_text(const struct ext_decision *decision, struct kw_bu
                       (double)profile->used_mcpu / 1000, (double)profile->sigma_mcpu / 1000,
                       outlook->weight_permille / 10, (double)outlook->assumed_mcpu / 1000,
                       ext_cpu_from_names[outlook->assumed_from]);
+}
+
+/** What the expected life rests on, where it was learnt. */
+static void write_life_text(const struct ext_decision *decision, struct kw_buf *out)
+{
+    const struct ext_outlook *outlook = &decision->outlook;
+
+    if (outlook->life_from != EXT_LIFE_PROFILE)
+        return;
+    (void)kw_buf_adds(out, "  pods of ");
+    add_name(out, decision->owner.kind);
+    (void)kw_buf_adds(out, " ");
+    add_name(out, decision->owner.name);
+    (void)kw_buf_addf(out,
+                      " were there for %.1f h, all together, and %.6g of them ended; waking a node "
+                      "counts over %.0f s\n",
+                      (double)outlook->lived_ms / 3.6e6, (double)outlook->ended_permille / 1000,
+                      wake_over_ms(outlook) / 1000);
 }
 
 /** Of /filter: whom caps left out, and why. */
@@ -365,9 +400,11 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
                       (unsigned long long)decision->candidates);
     if (!decision->filter) /* caps go by what was last known, scores by what is known now */
         (void)kw_buf_addf(out, ", %llu known", (unsigned long long)decision->known);
-    (void)kw_buf_addf(out, "; %.3f cores (%s), placement %s", (double)decision->outlook.mcpu / 1000,
-                      ext_cpu_from_names[decision->outlook.from],
-                      kw_placement_names[decision->placement]);
+    (void)kw_buf_addf(
+        out, "; %.3f cores (%s), life %.0f s (%s), placement %s",
+        (double)decision->outlook.mcpu / 1000, ext_cpu_from_names[decision->outlook.from],
+        (double)decision->outlook.life_ms / 1000, ext_life_from_names[decision->outlook.life_from],
+        kw_placement_names[decision->placement]);
     if (decision->data_age_ms >= 0)
         (void)kw_buf_addf(out, "; nodes read %.1f s before\n",
                           (double)decision->data_age_ms / 1000);
@@ -377,6 +414,7 @@ static void write_text(const struct ext_decision *decision, struct kw_buf *out)
         (void)kw_buf_adds(out, "  the API server was away: pods that started were not seen, and "
                                "count by measurements alone\n");
     write_profile_text(decision, out);
+    write_life_text(decision, out);
     if (decision->filter) {
         write_filter_text(decision, out);
         write_chosen_text(decision, out);

@@ -53,7 +53,6 @@ struct ext_decision {
     bool dry;    /**< the scheduler was told 5 for each (--dry-run) */
     struct kw_top_owner owner;
     struct ext_outlook outlook;
-    uint64_t life_ms; /**< that the pod is said to have; 0: not said */
     uint64_t candidates;
     uint64_t known;        /**< of them, scored from a curve */
     double min_mw, max_mw; /**< over the known, for KW_PLACEMENT_EFFICIENT; else 0; with zones, by

@@ -208,6 +208,8 @@ static struct ext_profile take(const struct wanted *wanted, const struct kw_redi
         .sigma_mcpu = (uint32_t)profile.sigma_mcpu,
         .core_mw = (uint32_t)profile.core_mw,
         .estimated = profile.estimated,
+        .ended_permille = (uint32_t)profile.ended_permille,
+        .lived_ms = profile.lived_ms,
     };
     if (!is_stale(&taken, now))
         return taken;

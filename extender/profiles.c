@@ -2,7 +2,7 @@
 /*
  * Open addressing, at most half full, over slots that hold a hash of the name and not the name: 128
  * bits under a random key, of which two names that meet are not to be expected in the life of any
- * cluster. So an entry is 56 bytes whatever its name, and a table is copied by one memcpy.
+ * cluster. So an entry is 64 bytes whatever its name, and a table is copied by one memcpy.
  */
 #include "extender/profiles.h"
 

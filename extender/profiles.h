@@ -26,6 +26,8 @@ struct ext_profile {
     uint32_t sigma_mcpu;
     uint32_t core_mw; /**< 0: unknown */
     bool estimated;
+    uint32_t ended_permille; /**< ends of its pods, in thousandths */
+    uint64_t lived_ms;       /**< how long they were there meanwhile */
 };
 
 struct ext_profiles;

@@ -31,6 +31,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "api/profile.h"
+
 /** Added to each cost for a core of the pod, and at most: below it, differences fade. */
 #define BASE_MW_MCPU 0.32
 #define BASE_MAX_MW  32000.0
@@ -57,9 +59,6 @@
  * nodes at 1.4 and 4 W a core were as far apart as neighbours; at twice it neighbours have no level
  * between them. */
 #define STEP_RANKS 0.1
-
-/** Life of a pod that says nothing, for the cost of waking a node. */
-#define DEFAULT_LIFE_S 3600.0
 
 /** Of scratch.value. */
 #define UNKNOWN (-1.0f)
@@ -347,7 +346,7 @@ static void survey(struct ext_score *score)
 void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
                      struct ext_score_scratch *scratch)
 {
-    double life_s = pod->life_s > 0 ? pod->life_s : DEFAULT_LIFE_S;
+    double life_s = pod->life_s > 0 ? pod->life_s : KW_LIFE_ASSUMED_S;
 
     *score = (struct ext_score){
         .pod = *pod,

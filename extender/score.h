@@ -17,7 +17,7 @@
 struct ext_score_pod {
     double mcpu;                 /**< its expected CPU use, > 0; work, where machines are unlike */
     double expected_mw;          /**< what it is said to draw; 0: not said */
-    double life_s;               /**< how long it is said to run; 0: not said, an hour is taken */
+    double life_s;               /**< what waking a node is spread over; 0: KW_LIFE_ASSUMED_S */
     bool lasting;                /**< what is scored for outlives the pod: by less of a root */
     enum kw_placement placement; /**< KW_PLACEMENT_OFF: every candidate is neutral */
 };

@@ -200,7 +200,6 @@ static struct ext_decision *begin_note(struct ext_service *service,
     decision->dry = workspace->policy->dry_run;
     decision->owner = pod->owner;
     decision->outlook = *outlook;
-    decision->life_ms = pod->expected_life_ms;
     decision->candidates = ext_args_count(&workspace->args);
     decision->unseen = service->stats.watch_lost;
     decision->data_age_ms =
@@ -272,7 +271,7 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
     const struct ext_score_pod wanted = {
         .mcpu = (double)outlook.mcpu,
         .expected_mw = (double)args->pod.expected_mw,
-        .life_s = (double)args->pod.expected_life_ms / 1000,
+        .life_s = ext_outlook_wake_s((double)outlook.life_ms / 1000, outlook.life_from),
         .placement = is_exempt(policy, &args->pod) ? KW_PLACEMENT_OFF : args->pod.placement,
     };
     if (reserve_candidates(workspace, n) < 0 ||

@@ -206,6 +206,7 @@ static void occupy(struct run *run, uint32_t pod, uint32_t node)
     machine->requested_mib += wanted->request_mib;
     run->sim.replicas[wanted->workload * run->sim.input->n_nodes + node]++;
     run->sim.node_of[pod] = node;
+    ext_sim_lives_begin(&run->sim, pod);
     update(run, node, machine->work_mcpu + wanted->work_mcpu);
     push(run, (struct event){fmin(run->sim.now_s + START_S, wanted->end_s), RUNS, pod, 0});
     push(run, (struct event){wanted->end_s, ENDS, pod, 0});
@@ -270,6 +271,7 @@ static int handle(struct run *run, const struct event *event)
     case RUNS: ext_sim_view_runs(&run->sim, event->of); return 0;
     case ENDS:
         ext_sim_view_gone(&run->sim, event->of);
+        ext_sim_lives_end(&run->sim, event->of);
         vacate(run, event->of);
         return retry(run);
     case SLEEPS:
@@ -336,6 +338,7 @@ static int check(const struct ext_sim_input *input, const struct ext_sim_conf *c
     for (size_t i = 0; i < input->n_pods; i++) {
         const struct ext_sim_pod *pod = &input->pods[i];
         if (!(pod->end_s > pod->arrival_s) || pod->workload > input->n_workloads ||
+            pod->owner > input->n_owners ||
             pod->arrival_s < (i > 0 ? input->pods[i - 1].arrival_s : 0))
             return -EINVAL;
     }
@@ -352,6 +355,7 @@ static void clear(struct run *run)
     free(sim->machines);
     free(sim->replicas);
     free(sim->node_of);
+    free(sim->lives);
     free(sim->peaks);
     ext_sim_tiers_clear(sim);
     free(sim->found);
@@ -388,6 +392,8 @@ static int prepare(struct run *run)
     for (size_t i = 0; i < pods; i++)
         sim->node_of[i] = EXT_SIM_NOWHERE;
     int rc = ext_sim_view_init(sim);
+    if (rc == 0)
+        rc = ext_sim_lives_init(sim);
     if (rc == 0 && sim->conf.policy == EXT_SIM_PEAKS)
         rc = ext_sim_fit_peaks(sim);
     if (rc == 0 && sim->conf.policy == EXT_SIM_TIERS)

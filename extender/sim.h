@@ -35,6 +35,7 @@ struct ext_sim_pod {
     double work_mcpu;        /**< what it uses on a machine of work_per_mcpu 1 */
     double request_mib;
     uint32_t workload; /**< its ReplicaSet, whose pods are spread; 0: none */
+    uint32_t owner;    /**< who made it, of whose pods lives are learnt; 0: nobody */
 };
 
 /** Machines and pods; pods by time of arrival. Zeros: none. */
@@ -44,6 +45,7 @@ struct ext_sim_input {
     size_t n_pods;
     struct ext_sim_pod *pods;
     uint32_t n_workloads; /**< pods[].workload is at most that */
+    uint32_t n_owners;    /**< the same of pods[].owner */
 };
 
 /** Frees both lists and leaves none. */
@@ -74,12 +76,21 @@ enum ext_sim_profile {
     EXT_SIM_PROFILE__MAX
 };
 
+/** What kwatt knows of how long a pod will live. */
+enum ext_sim_lives {
+    EXT_SIM_LIVES_LEARNT,  /**< what was learnt of its owner's pods, within bounds */
+    EXT_SIM_LIVES_PLAIN,   /**< the same without bounds */
+    EXT_SIM_LIVES_TOLD,    /**< all: it says so itself */
+    EXT_SIM_LIVES_ASSUMED, /**< nothing: an hour is assumed. The last */
+};
+
 /** A run. */
 struct ext_sim_conf {
     enum ext_sim_policy policy;
     enum ext_sim_profile profile;
-    unsigned weight;     /**< of the extender: its 0..10 count weight x 10; of NodeAffinity's 0..100
-                            with EXT_SIM_TIERS */
+    unsigned weight; /**< of the extender: its 0..10 count weight x 10; of NodeAffinity's 0..100
+                        with EXT_SIM_TIERS */
+    enum ext_sim_lives lives;
     double interval_s;   /**< how often each node publishes the mean of that time */
     double late_s;       /**< how late that comes, unnoticed */
     double noise;        /**< standard deviation of samples and of the learnt curve, relative */

@@ -57,6 +57,12 @@ struct ext_sim_tiers {
     double looked_s; /**< when they were looked at last */
 };
 
+/** What is learnt of the lives of an owner's pods. */
+struct ext_sim_life {
+    double running, ended; /**< pods */
+    double lived_s, at_s;  /**< time that they were there, all together, until at_s */
+};
+
 struct ext_sim {
     const struct ext_sim_input *input;
     struct ext_sim_conf conf;
@@ -67,6 +73,7 @@ struct ext_sim {
     uint32_t *node_of;  /**< of each pod */
     struct ext_sim_view view;
     struct ext_sim_tiers tiers;
+    struct ext_sim_life *lives;  /**< of each owner */
     struct ext_sim_peaks *peaks; /**< of each node; NULL: not asked for */
     uint32_t start;              /**< where the scheduler begins to look for nodes that fit */
     /* scratch of a choice, n_nodes each */
@@ -103,6 +110,16 @@ int ext_sim_view_renew(struct ext_sim *sim);
 int ext_sim_view_bound(struct ext_sim *sim, uint32_t pod, uint32_t node);
 void ext_sim_view_runs(struct ext_sim *sim, uint32_t pod);
 void ext_sim_view_gone(struct ext_sim *sim, uint32_t pod);
+
+/** @return 0 or -ENOMEM. */
+int ext_sim_lives_init(struct ext_sim *sim);
+
+/** A pod is bound; it is gone. */
+void ext_sim_lives_begin(struct ext_sim *sim, uint32_t pod);
+void ext_sim_lives_end(struct ext_sim *sim, uint32_t pod);
+
+/** What waking a node for a pod is spread over, by what is known of its life. */
+double ext_sim_wake_s(struct ext_sim *sim, uint32_t pod);
 
 /** Where the scheduler puts a pod. @param ret_node EXT_SIM_NOWHERE where none has room.
  * @return 0 or -ENOMEM. */

@@ -369,6 +369,7 @@ static int add_pod(const struct table *table, struct workloads *workloads,
         if (pod.workload == 0)
             return kw_err_set(table->err, -EBADMSG, "line %zu: more than %d workloads", table->line,
                               EXT_SIM_WORKLOADS_MAX);
+        pod.owner = pod.workload;
     }
     input->pods[input->n_pods++] = pod;
     return 0;
@@ -404,6 +405,7 @@ int ext_sim_read_pods(const char *csv, size_t len, struct ext_sim_input *input, 
     if (rc == 0) {
         qsort(input->pods, input->n_pods, sizeof(*input->pods), compare); /* glibc's is stable */
         input->n_workloads = workloads->n;
+        input->n_owners = workloads->n;
     }
     return rc == -ENOMEM ? kw_err_set(err, rc, "out of memory") : rc;
 }

@@ -76,9 +76,11 @@ static const struct ext_place *place_of(const struct ext_sim *sim, uint32_t node
     return ext_place_good(sim->view.snapshot, node, (int64_t)(sim->now_s * NS_PER_S));
 }
 
-static void ask_kwatt(struct ext_sim *sim, const struct ext_sim_pod *pod, size_t n)
+static void ask_kwatt(struct ext_sim *sim, uint32_t pod, size_t n)
 {
-    const struct ext_score_pod wanted = {.mcpu = pod->request_mcpu > 0 ? pod->request_mcpu : 100};
+    double request_mcpu = sim->input->pods[pod].request_mcpu;
+    const struct ext_score_pod wanted = {.mcpu = request_mcpu > 0 ? request_mcpu : 100,
+                                         .life_s = ext_sim_wake_s(sim, pod)};
     struct ext_score score;
 
     for (size_t i = 0; i < n; i++)
@@ -144,7 +146,7 @@ int ext_sim_choose(struct ext_sim *sim, uint32_t pod, uint32_t *ret_node)
         return rc; /* the scheduler asks nobody, either */
     ask_plugins(sim, wanted, n);
     if (policy == EXT_SIM_KWATT)
-        ask_kwatt(sim, wanted, n);
+        ask_kwatt(sim, pod, n);
     else if (policy == EXT_SIM_TIERS)
         ext_sim_tiers_score(sim, n);
     else if (policy == EXT_SIM_MARGINAL || policy == EXT_SIM_PEAKS)

@@ -33,6 +33,7 @@ struct rec_cluster {
     bool listed[REC_COLLECTION__MAX];
     bool up[REC_COLLECTION__MAX];
     struct rec_pod *stale; /**< list of a sweep */
+    struct rec_ends ends;
 };
 
 static int compare_namespaces(const void *a, const void *b)
@@ -136,10 +137,20 @@ static void remove_pod(struct rec_cluster *cluster, struct rec_pod *pod)
     }
 }
 
-static int put_pod(struct rec_cluster *cluster, struct kw_pod *object)
+/** Takes away a pod that is gone. */
+static void end_pod(struct rec_cluster *cluster, struct rec_pod *pod, int64_t now_unix_ms)
+{
+    if (!rec_ends_is_over(&pod->object))
+        rec_ends_note(&cluster->ends, &pod->object, now_unix_ms);
+    remove_pod(cluster, pod);
+}
+
+static int put_pod(struct rec_cluster *cluster, struct kw_pod *object, int64_t now_unix_ms)
 {
     struct rec_pod *pod = find_pod(cluster, object->uid);
 
+    if (pod != NULL && !rec_ends_is_over(&pod->object) && rec_ends_is_over(object))
+        rec_ends_note(&cluster->ends, object, now_unix_ms);
     if (pod != NULL && strcmp(pod->object.namespace_, object->namespace_) != 0) {
         remove_pod(cluster, pod); /* no API server does this */
         pod = NULL;
@@ -183,14 +194,14 @@ static void visit_stale(const void *node, VISIT which, void *user)
     cluster->stale = pod;
 }
 
-static void sweep_pods(struct rec_cluster *cluster)
+static void sweep_pods(struct rec_cluster *cluster, int64_t now_unix_ms)
 {
     /* a walk may not change the tree */
     twalk_r(cluster->pods, visit_stale, cluster);
     while (cluster->stale != NULL) {
         struct rec_pod *pod = cluster->stale;
         cluster->stale = pod->stale;
-        remove_pod(cluster, pod);
+        end_pod(cluster, pod, now_unix_ms);
     }
 }
 
@@ -274,7 +285,8 @@ static void sweep_vpas(struct rec_cluster *cluster)
 
 /* ---- events ---- */
 
-static void remove_object(struct rec_cluster *cluster, const struct rec_event *event)
+static void remove_object(struct rec_cluster *cluster, const struct rec_event *event,
+                          int64_t now_unix_ms)
 {
     if (event->collection == REC_VPAS) {
         struct rec_vpa **link = find_vpa(cluster, event->vpa);
@@ -283,11 +295,11 @@ static void remove_object(struct rec_cluster *cluster, const struct rec_event *e
     } else {
         struct rec_pod *pod = find_pod(cluster, event->pod->uid);
         if (pod != NULL)
-            remove_pod(cluster, pod);
+            end_pod(cluster, pod, now_unix_ms);
     }
 }
 
-int rec_cluster_apply(struct rec_cluster *cluster, struct rec_event *event)
+int rec_cluster_apply(struct rec_cluster *cluster, struct rec_event *event, int64_t now_unix_ms)
 {
     int rc = 0;
 
@@ -297,16 +309,18 @@ int rec_cluster_apply(struct rec_cluster *cluster, struct rec_event *event)
         if (event->collection == REC_VPAS)
             sweep_vpas(cluster);
         else
-            sweep_pods(cluster);
+            sweep_pods(cluster, now_unix_ms);
+        if (event->collection == REC_PODS && !cluster->listed[REC_PODS])
+            cluster->ends.since_unix_ms = now_unix_ms;
         cluster->listed[event->collection] = true;
         cluster->up[event->collection] = true;
         break;
     case KW_KUBE_ADDED:
     case KW_KUBE_MODIFIED:
         rc = event->collection == REC_VPAS ? put_vpa(cluster, event->vpa)
-                                           : put_pod(cluster, event->pod);
+                                           : put_pod(cluster, event->pod, now_unix_ms);
         break;
-    case KW_KUBE_DELETED: remove_object(cluster, event); break;
+    case KW_KUBE_DELETED: remove_object(cluster, event, now_unix_ms); break;
     /* not by the begin of a list: each try of a collection that is not there begins one */
     case KW_KUBE_DOWN: cluster->up[event->collection] = false; break;
     case KW_KUBE_UP: cluster->up[event->collection] = true; break;
@@ -350,6 +364,29 @@ const struct kw_pod *rec_cluster_pod(const struct rec_cluster *cluster, const ch
     return pod == NULL ? NULL : &pod->object;
 }
 
+/** What a walk over the pods that run is for. */
+struct visitor {
+    rec_life_fn fn;
+    void *user;
+};
+
+static void visit_running(const void *node, VISIT which, void *user)
+{
+    const struct visitor *visitor = user;
+
+    if (which == postorder || which == leaf)
+        rec_ends_running(&(*(struct rec_pod *const *)node)->object, visitor->fn, visitor->user);
+}
+
+int64_t rec_cluster_lives(const struct rec_cluster *cluster, rec_life_fn fn, void *user)
+{
+    struct visitor visitor = {fn, user};
+
+    twalk_r(cluster->pods, visit_running, &visitor);
+    rec_ends_each(&cluster->ends, fn, user);
+    return cluster->ends.since_unix_ms;
+}
+
 size_t rec_cluster_pod_count(const struct rec_cluster *cluster)
 {
     return cluster->n_pods;
@@ -364,6 +401,7 @@ void rec_cluster_free(struct rec_cluster **cluster)
         return;
     while (old->vpas != NULL)
         remove_vpa(&old->vpas);
+    rec_ends_clear(&old->ends);
     tdestroy(old->pods, free_pod);
     tdestroy(old->namespaces, free_namespace);
     free(old);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "api/owner.h"
+#include "vpa-recommender/ends.h"
 #include "vpa-recommender/events.h"
 #include "vpa-recommender/scope.h"
 
@@ -56,9 +57,9 @@ struct rec_cluster;
 struct rec_cluster *rec_cluster_new(const char *recommender);
 void rec_cluster_free(struct rec_cluster **cluster);
 
-/** Applies one event and takes what it owns. @return 1 where a VPA of ours is new or its spec has
- * changed; else 0; -ENOMEM (the object is dropped). */
-int rec_cluster_apply(struct rec_cluster *cluster, struct rec_event *event);
+/** Applies one event and takes what it owns. @param now_unix_ms when it came. @return 1 where a VPA
+ * of ours is new or its spec has changed; else 0; -ENOMEM (the object is dropped). */
+int rec_cluster_apply(struct rec_cluster *cluster, struct rec_event *event, int64_t now_unix_ms);
 
 /** Whether both collections were listed completely at least once. */
 bool rec_cluster_synced(const struct rec_cluster *cluster);
@@ -77,6 +78,13 @@ const struct rec_pod *rec_cluster_pods(const struct rec_cluster *cluster, const 
 
 /** The pod of a uid, or NULL. */
 const struct kw_pod *rec_cluster_pod(const struct rec_cluster *cluster, const char *uid);
+
+/**
+ * Calls fn with the life of each pod of a workload: of those that run, and of those that ended
+ * since. In any order.
+ * @return from when on all ends are known, in unix ms; 0: pods were not listed yet.
+ */
+int64_t rec_cluster_lives(const struct rec_cluster *cluster, rec_life_fn fn, void *user);
 
 /** For metrics. */
 size_t rec_cluster_pod_count(const struct rec_cluster *cluster);

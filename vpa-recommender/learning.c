@@ -4,6 +4,8 @@
  * API server: so a bad node misstates the workloads of the pods that run there, by their number,
  * and no others.
  *
+ * How long pods live says the API server alone.
+ *
  * The past of a workload is in its profile, which is read again before it is written; a replica
  * that begins to lead goes on from there.
  */
@@ -147,7 +149,8 @@ static int write_batch(struct rec_learning *learning, const struct rec_profile_p
     for (size_t i = 0; rc == 0 && i < n && i < replies.n; i++, at = rec_profiles_next(at)) {
         struct kw_profile known, profile;
         const struct kw_profile *before = decode(&replies.items[i], rec_profile_key(at), &known);
-        rec_profile_learn(at, before, learning->now_unix_ms, &profile);
+        rec_profile_learn(at, before, learning->ends_since_unix_ms, learning->now_unix_ms,
+                          &profile);
         if (rec_profile_differs(before, &profile))
             rc = put(learning, rec_profile_key(at), &profile);
         rc = rc == -EINVAL ? 0 : rc; /* numbers that cannot be written */
@@ -172,11 +175,21 @@ static int sweep(struct rec_learning *learning, struct kw_err *err)
     return rc < 0 ? rc : rec_source_flush(&learning->source, err);
 }
 
+static void on_life(void *user, const char *key, const struct rec_life *life)
+{
+    struct rec_learning *learning = user;
+    int rc = rec_profiles_add_life(learning->profiles, key, life);
+
+    learning->rc = rc < 0 ? rc : learning->rc;
+}
+
 static int end(struct rec_learning *learning, struct kw_err *err)
 {
     const struct rec_profile_pods *pods = rec_profiles_first(learning->profiles);
-    int rc = 0;
 
+    rec_profiles_forget_lives(learning->profiles); /* of an end that failed */
+    learning->ends_since_unix_ms = rec_cluster_lives(learning->cluster, on_life, learning);
+    int rc = learning->rc;
     while (rc == 0 && pods != NULL)
         rc = write_batch(learning, &pods, err);
     if (rc == 0)

@@ -20,6 +20,7 @@ struct rec_learning {
     struct rec_nodes nodes;   /**< of the pass at hand */
     size_t at;                /**< the next of them */
     struct rec_profiles *profiles;
+    int64_t ends_since_unix_ms;       /**< of the lives in them: as rec_cluster_lives */
     uint64_t learnt;                  /**< workloads in the last whole pass */
     uint64_t written;                 /**< profiles, since start */
     uint64_t passed[REC_PASSED__MAX]; /**< pods, since start, by enum rec_passed */

@@ -7,6 +7,10 @@
  * the same profile, and no state is kept but the profile itself, so that another replica can go on
  * from it.
  *
+ * Lives need no such care: each moment of each pod, and each end, lies in one stretch of time
+ * between two writings, and counts in that one. What happened while nobody watched counts in none,
+ * neither the time of those that live on nor the end of the others, which would mislead alone.
+ *
  * The mean is over pods, each counting once however long it ran: it stands for the next pod. Power
  * of a core and energy of a request are ratios of sums, where a pod counts by what it did.
  */
@@ -43,6 +47,7 @@
 #define DIFFERS_USE    0.02
 #define DIFFERS_RATIO  0.05
 #define DIFFERS_PODS   0.1
+#define DIFFERS_LIFE   0.1
 #define WRITE_AGAIN_MS INT64_C(43200000)
 
 struct one_pod {
@@ -60,6 +65,8 @@ struct rec_profile_pods {
     double requests, requests_uj;
     char request_unit[KW_PROFILE_UNIT_MAX]; /**< of the first pod that counts any */
     bool estimated;
+    size_t n_lives, cap_lives;
+    struct rec_life *lives;
     struct rec_profile_pods *next;
 };
 
@@ -84,6 +91,7 @@ static void free_pods(struct rec_profile_pods *pods)
 {
     free(pods->key);
     free(pods->items);
+    free(pods->lives);
     free(pods);
 }
 
@@ -233,18 +241,50 @@ int rec_profiles_add(struct rec_profiles *profiles, const char *ns,
     return 1;
 }
 
+void rec_profiles_forget_lives(struct rec_profiles *profiles)
+{
+    for (struct rec_profile_pods *pods = profiles->list; pods != NULL; pods = pods->next)
+        pods->n_lives = 0;
+}
+
+int rec_profiles_add_life(struct rec_profiles *profiles, const char *key,
+                          const struct rec_life *life)
+{
+    const struct rec_profile_pods wanted = {.key = (char *)key};
+    struct rec_profile_pods *const *found = tfind(&wanted, &profiles->tree, compare);
+
+    if (found == NULL)
+        return 0;
+    struct rec_profile_pods *pods = *found;
+    if (pods->n_lives == pods->cap_lives) {
+        size_t cap = pods->cap_lives == 0 ? 4 : pods->cap_lives * 2;
+        struct rec_life *grown = reallocarray(pods->lives, cap, sizeof(*grown));
+        if (grown == NULL)
+            return -ENOMEM;
+        pods->lives = grown;
+        pods->cap_lives = cap;
+    }
+    pods->lives[pods->n_lives++] = *life;
+    return 0;
+}
+
+/** What is left of what was known after a time. */
+static double faded(int64_t age_ms)
+{
+    return age_ms > KW_PROFILE_AGE_MAX_MS ? 0
+           : age_ms <= 0                  ? 1
+                                          : exp2(-(double)age_ms / HALF_LIFE_MS);
+}
+
 /** Weight, in pods, of what was known of pods that are gone. */
 static double weight_of(const struct rec_profile_pods *pods, const struct kw_profile *before,
                         int64_t now_unix_ms)
 {
     double weight = (double)before->pods_permille / 1000;
-    int64_t age_ms = now_unix_ms - before->t_unix_ms;
 
     for (size_t i = 0; i < pods->n; i++)
         weight -= pods->items[i].started_unix_ms <= before->t_unix_ms ? 1 : 0;
-    if (weight <= 0 || age_ms > KW_PROFILE_AGE_MAX_MS)
-        return 0;
-    return age_ms <= 0 ? weight : weight * exp2(-(double)age_ms / HALF_LIFE_MS);
+    return weight <= 0 ? 0 : weight * faded(now_unix_ms - before->t_unix_ms);
 }
 
 /** A ratio by what is new and what was known; 0: unknown. */
@@ -276,8 +316,31 @@ static void learn_energy(const struct rec_profile_pods *pods, const struct kw_pr
     ret->estimated = pods->estimated || (weight > 0 && before->estimated);
 }
 
+static void learn_lives(const struct rec_profile_pods *pods, const struct kw_profile *before,
+                        int64_t ends_since_unix_ms, int64_t now_unix_ms, struct kw_profile *ret)
+{
+    double part = faded(now_unix_ms - before->t_unix_ms);
+    double lived_ms = part * (double)before->lived_ms;
+    double ended = part * (double)before->ended_permille;
+    int64_t from = before->t_unix_ms > ends_since_unix_ms ? before->t_unix_ms : ends_since_unix_ms;
+
+    for (size_t i = 0; i < pods->n_lives && ends_since_unix_ms > 0; i++) {
+        const struct rec_life *life = &pods->lives[i];
+        bool over = life->ended_unix_ms > 0 && life->ended_unix_ms <= now_unix_ms;
+        int64_t begin = life->started_unix_ms > from ? life->started_unix_ms : from;
+        int64_t end = over ? life->ended_unix_ms : now_unix_ms;
+        lived_ms += end > begin ? (double)(end - begin) : 0;
+        ended += over && end > from ? 1000 : 0;
+    }
+    /* both by the same factor, so that more pods than a profile can say tell the same */
+    double fits = fmin(1, fmin((double)KW_PROFILE_LIVED_MAX_MS / fmax(lived_ms, 1),
+                               (double)KW_PROFILE_PODS_MAX * 1000 / fmax(ended, 1)));
+    ret->lived_ms = (uint64_t)(lived_ms * fits);
+    ret->ended_permille = (uint64_t)(ended * fits);
+}
+
 void rec_profile_learn(const struct rec_profile_pods *pods, const struct kw_profile *known,
-                       int64_t now_unix_ms, struct kw_profile *ret)
+                       int64_t ends_since_unix_ms, int64_t now_unix_ms, struct kw_profile *ret)
 {
     static const struct kw_profile nothing = {.pods_permille = 0};
     const struct kw_profile *before = known == NULL ? &nothing : known;
@@ -305,6 +368,7 @@ void rec_profile_learn(const struct rec_profile_pods *pods, const struct kw_prof
     };
     memcpy(ret->ns, pods->ns, sizeof(ret->ns));
     learn_energy(pods, before, weight, ret);
+    learn_lives(pods, before, ends_since_unix_ms, now_unix_ms, ret);
 }
 
 static bool is_apart(uint64_t a, uint64_t b, double part)
@@ -312,6 +376,11 @@ static bool is_apart(uint64_t a, uint64_t b, double part)
     double gap = a > b ? (double)(a - b) : (double)(b - a);
 
     return gap > 1 && gap > (double)a * part;
+}
+
+static double life_of(const struct kw_profile *profile)
+{
+    return kw_profile_life_s(profile->lived_ms, profile->ended_permille);
 }
 
 bool rec_profile_differs(const struct kw_profile *before, const struct kw_profile *after)
@@ -322,6 +391,7 @@ bool rec_profile_differs(const struct kw_profile *before, const struct kw_profil
            is_apart(before->sigma_mcpu, after->sigma_mcpu, DIFFERS_PODS) ||
            is_apart(before->pods_permille, after->pods_permille, DIFFERS_PODS) ||
            is_apart(before->core_mw, after->core_mw, DIFFERS_RATIO) ||
+           fabs(life_of(after) - life_of(before)) > DIFFERS_LIFE * life_of(before) ||
            is_apart(before->request_uj, after->request_uj, DIFFERS_RATIO) ||
            strcmp(before->request_unit, after->request_unit) != 0 ||
            before->estimated != after->estimated;

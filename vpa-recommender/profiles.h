@@ -7,6 +7,7 @@
 
 #include "api/pod_record.h"
 #include "api/profile.h"
+#include "vpa-recommender/ends.h"
 
 /*
  * From the records of a workload's pods to its profile. A record's counters run since the agent
@@ -40,6 +41,14 @@ int rec_profiles_add(struct rec_profiles *profiles, const char *ns,
                      const struct kw_top_owner *owner, const struct kw_pod_record *record,
                      int64_t now_unix_ms);
 
+/** Forgets the lives that were added. */
+void rec_profiles_forget_lives(struct rec_profiles *profiles);
+
+/** Adds the life of a pod. That of a workload that was not collected is passed over. @param key of
+ * the workload. @return 0 or -ENOMEM. */
+int rec_profiles_add_life(struct rec_profiles *profiles, const char *key,
+                          const struct rec_life *life);
+
 /** One workload. */
 struct rec_profile_pods;
 
@@ -52,11 +61,14 @@ const char *rec_profile_key(const struct rec_profile_pods *pods);
 
 /**
  * What is known by now: the pods collected count whole; what was known before and is not of these
- * pods counts half after each day.
+ * pods counts half after each day. Of lives counts what lies between the profile as it was, or
+ * since all ends are known, and now.
  * @param known the profile as it was; NULL: none.
+ * @param ends_since_unix_ms from when on no end is missing among the lives; 0: nothing is known of
+ * any.
  */
 void rec_profile_learn(const struct rec_profile_pods *pods, const struct kw_profile *known,
-                       int64_t now_unix_ms, struct kw_profile *ret);
+                       int64_t ends_since_unix_ms, int64_t now_unix_ms, struct kw_profile *ret);
 
 /** Whether it is worth writing: a number has moved by more than its noise, or half a day has
  * passed. @param before NULL: none. */

@@ -163,7 +163,8 @@ enum rec_drained rec_vpa_client_drain(struct rec_vpa_client *client, struct kw_e
                              rec_collection_names[event.collection], cause);
             drained = REC_DRAINED_DOWN;
         }
-        if (rec_cluster_apply(client->cluster, &event) > 0 && drained == REC_DRAINED_NOTHING)
+        if (rec_cluster_apply(client->cluster, &event, kw_now_unix_ms()) > 0 &&
+            drained == REC_DRAINED_NOTHING)
             drained = REC_DRAINED_CHANGED;
     }
     if (!synced)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "tests/bench/placement_lives.h"
 #include "tests/bench/placement_random.h"
 #include "tests/sim/cluster/cluster_sim.h"
 
@@ -465,6 +466,7 @@ int main(void)
     tell_unseen();
     tell_large();
     tell_regret();
+    placement_lives_tell(quick);
     placement_random_tell(quick);
     return 0;
 }

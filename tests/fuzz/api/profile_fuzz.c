@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes give a value or a named error; what was accepted can be written, and reads back. */
+/* Any bytes give a value or a named error; what was accepted can be written, reads back, and gives
+ * a life between a tenth of a second and what no pod reaches. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -24,5 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (kw_profile_decode(text, len, &again, &why) < 0)
         abort();
     free(text);
+    double life_s = kw_profile_life_s(value.lived_ms, value.ended_permille);
+    if (!(life_s > 0.1 && life_s < 1.1e9) || again.lived_ms != value.lived_ms ||
+        again.ended_permille != value.ended_permille)
+        abort();
     return 0;
 }

@@ -168,10 +168,18 @@ struct source {
     double mean_life_s, mean_work_mcpu;
 };
 
+static void size_pod(struct ext_sim_pod *pod, uint64_t *seed)
+{
+    static const double cores[11] = {0.5, 1, 1, 1, 2, 2, 2, 4, 4, 8, 8};
+
+    pod->request_mcpu = 1000 * cores[(size_t)(uniform(seed) * 11)];
+    pod->request_mib = pod->request_mcpu * (1 + 4 * uniform(seed));
+    pod->work_mcpu = pod->request_mcpu * (0.9 + 0.25 * uniform(seed));
+}
+
 /** A pod that lives from `at_s` on. @param grown one of those that are there at the start. */
 static struct ext_sim_pod make_pod(struct source *source, double at_s, bool grown)
 {
-    static const double cores[11] = {0.5, 1, 1, 1, 2, 2, 2, 4, 4, 8, 8};
     uint64_t *seed = &source->seed;
     struct ext_sim_pod pod = {.arrival_s = at_s};
     double life_s;
@@ -188,9 +196,7 @@ static struct ext_sim_pod make_pod(struct source *source, double at_s, bool grow
         double jobs = grown ? JOBS_PART * JOB_LIFE_S /
                                   (JOBS_PART * JOB_LIFE_S + (1 - JOBS_PART) * SERVICE_LIFE_S)
                             : JOBS_PART;
-        pod.request_mcpu = 1000 * cores[(size_t)(uniform(seed) * 11)];
-        pod.request_mib = pod.request_mcpu * (1 + 4 * uniform(seed));
-        pod.work_mcpu = pod.request_mcpu * (0.9 + 0.25 * uniform(seed));
+        size_pod(&pod, seed);
         /* lives without memory: what is left of one is as long as a whole one */
         life_s = -log(1 - uniform(seed)) * (uniform(seed) < jobs ? JOB_LIFE_S : SERVICE_LIFE_S);
     }
@@ -252,6 +258,71 @@ static int make_pods(struct source *source, double capacity_mcpu, struct ext_sim
     return 0;
 }
 
+/** Jobs of a burst come within this. */
+#define BURST_S 30.0
+
+/** A service, or a job, of one of so many owners. */
+static struct ext_sim_pod make_owned(struct source *source, double at_s, bool is_job)
+{
+    uint64_t *seed = &source->seed;
+    struct ext_sim_pod pod = {.arrival_s = at_s};
+
+    size_pod(&pod, seed);
+    double life_s = -log(1 - uniform(seed)) *
+                    (is_job ? source->setting->jobs.life_s : source->setting->jobs.service_s);
+    pod.end_s = at_s + fmax(life_s, 1);
+    pod.owner = 1 + 2 * (uint32_t)(uniform(seed) * WORKLOADS) + is_job;
+    if (!is_job && uniform(seed) < REPLICAS_PART) /* default constraints are not for jobs */
+        pod.workload = (pod.owner + 1) / 2;
+    return pod;
+}
+
+/** When the next one comes. @param n how many have come before. */
+static double next_s(struct source *source, bool is_job, size_t n, double at_s, double per_s)
+{
+    const struct sim_jobs *jobs = &source->setting->jobs;
+    double swing = is_job ? 1 + jobs->swing * sin(8 * 3.14159265358979 * at_s / SIM_TO_S) : 1;
+    double in_burst = per_s * jobs->period_s;
+
+    if (!is_job || jobs->period_s <= 0)
+        return at_s - log(1 - uniform(&source->seed)) / (per_s * swing);
+    return (0.5 + floor((double)n / in_burst)) * jobs->period_s + BURST_S * uniform(&source->seed);
+}
+
+/** Services and jobs whose lives can be learnt. */
+static int make_owned_pods(struct source *source, double capacity_mcpu, struct ext_sim_input *input)
+{
+    const struct sim_jobs *jobs = &source->setting->jobs;
+    double there = source->setting->load * capacity_mcpu / source->mean_work_mcpu;
+    size_t cap =
+        (size_t)(2 * there + 2.2 * SIM_TO_S * there *
+                                 (jobs->part / jobs->life_s + (1 - jobs->part) / jobs->service_s)) +
+        64;
+
+    input->pods = calloc(cap, sizeof(*input->pods));
+    if (input->pods == NULL)
+        return -ENOMEM;
+    input->n_workloads = WORKLOADS;
+    input->n_owners = 2 * WORKLOADS;
+    for (unsigned is_job = 0; is_job < 2; is_job++) {
+        double part = is_job ? jobs->part : 1 - jobs->part;
+        double per_s = there * part / (is_job ? jobs->life_s : jobs->service_s);
+        bool bursts = is_job && jobs->period_s > 0;
+        double at_s = 0;
+        for (size_t n = 0; n < (size_t)(there * part) && !bursts; n++)
+            input->pods[input->n_pods++] =
+                make_owned(source, 600 * uniform(&source->seed), is_job == 1);
+        for (size_t n = 0; input->n_pods < cap; n++) {
+            at_s = next_s(source, is_job == 1, n, at_s, per_s);
+            if (at_s >= SIM_TO_S)
+                break;
+            input->pods[input->n_pods++] = make_owned(source, at_s, is_job == 1);
+        }
+    }
+    qsort(input->pods, input->n_pods, sizeof(*input->pods), compare);
+    return 0;
+}
+
 int sim_cluster_fill(const struct sim_setting *setting, struct ext_sim_input *input)
 {
     kw_cleanup_free struct source *source = calloc(1, sizeof(*source));
@@ -261,15 +332,17 @@ int sim_cluster_fill(const struct sim_setting *setting, struct ext_sim_input *in
         return -ENOMEM;
     source->setting = setting;
     source->seed = setting->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
-    if (setting->trace == SIM_TRACE_RECORDED)
+    if (setting->trace == SIM_TRACE_RECORDED) {
         source->n_recorded = read_recording(source->recorded);
-    if (setting->trace == SIM_TRACE_RECORDED && source->n_recorded == 0)
-        return -ENOENT;
+        if (source->n_recorded == 0)
+            return -ENOENT;
+    }
     measure(source);
     for (size_t i = 0; i < input->n_nodes; i++)
         capacity_mcpu +=
             (double)input->nodes[i].curve.capacity_mcpu * input->nodes[i].work_per_mcpu;
-    return make_pods(source, capacity_mcpu, input);
+    return setting->jobs.part > 0 ? make_owned_pods(source, capacity_mcpu, input)
+                                  : make_pods(source, capacity_mcpu, input);
 }
 
 int sim_cluster_make(const struct sim_setting *setting, struct ext_sim_input *ret)

@@ -36,11 +36,21 @@ extern const char *const sim_trace_names[SIM_TRACE__MAX];
 #define SIM_FROM_S 3600.0
 #define SIM_TO_S   14400.0
 
+/** Jobs among services, each of an owner that makes nothing else, so that lives can be learnt. */
+struct sim_jobs {
+    double part;      /**< of the load that they are; 0: a trace's pods, which have no owners */
+    double life_s;    /**< mean of a job */
+    double service_s; /**< mean of a service */
+    double swing;     /**< of the rate at which jobs come, four times in a run; 0..1 */
+    double period_s;  /**< they come in bursts so far apart; 0: at any time */
+};
+
 struct sim_setting {
     enum sim_fleet fleet;
     enum sim_trace trace;
     double load;  /**< mean use of all nodes together, of what they can do, 0..1 */
     double scale; /**< size of the fleet; 1: 40 to 100 nodes */
+    struct sim_jobs jobs;
     uint64_t seed;
 };
 

@@ -22,8 +22,9 @@ static const char pod_json[] =
     "\"name\":\"web\","
     "\"resources\":{\"requests\":{\"cpu\":\"250m\",\"memory\":\"64Mi\"}}},{\"name\":\"side\","
     "\"resources\":"
-    "{\"requests\":{\"cpu\":\"lots\"}}}]},\"status\":{\"phase\":\"Running\",\"containerStatuses\":["
-    "{\"name\":\"web\","
+    "{\"requests\":{\"cpu\":\"lots\"}}}]},\"status\":{\"phase\":\"Running\",\"startTime\":\"2026-"
+    "11-29T19:53:37Z\","
+    "\"containerStatuses\":[{\"name\":\"web\","
     "\"containerID\":\"containerd://"
     "abc\",\"restartCount\":2,\"resources\":{\"requests\":{\"cpu\":\"300m\"}},"
     "\"lastState\":{\"terminated\":{\"reason\":\"OOMKilled\",\"finishedAt\":\"2026-11-29T19:53:"
@@ -40,6 +41,7 @@ static void test_pod(void **state)
     assert_string_equal(pod.name, "web-1");
     assert_string_equal(pod.node, "n1");
     assert_int_equal(pod.phase, KW_POD_RUNNING);
+    assert_true(pod.started_unix_ms == INT64_C(1795982017000));
     assert_true(pod.has_owner);
     assert_string_equal(pod.owner.kind, "ReplicaSet");
     assert_string_equal(pod.owner.uid, "u2");

@@ -18,6 +18,8 @@ static const struct kw_profile press = {
     .request_uj = 18000,
     .request_unit = "turn",
     .estimated = true,
+    .lived_ms = 86400000,
+    .ended_permille = 12500,
 };
 
 static void test_what_is_written_reads_back(void **state)
@@ -40,6 +42,8 @@ static void test_what_is_written_reads_back(void **state)
     assert_int_equal(again.core_mw, press.core_mw);
     assert_int_equal(again.request_uj, press.request_uj);
     assert_true(again.estimated);
+    assert_int_equal(again.lived_ms, press.lived_ms);
+    assert_int_equal(again.ended_permille, press.ended_permille);
 }
 
 #define HEAD "{\"schema\":1,\"namespace\":\"a\",\"kind\":\"Job\",\"name\":\"b\",\"t_unix_ms\":1,"
@@ -60,6 +64,13 @@ static void test_absurd_ones_are_refused(void **state)
         {HEAD "\"pods_permille\":1}", "used_mcpu"},
         {HEAD "\"pods_permille\":1,\"used_mcpu\":1,\"sigma_mcpu\":1021001}", "sigma_mcpu"},
         {HEAD "\"pods_permille\":1,\"used_mcpu\":1,\"core_mw\":1000001}", "core_mw"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1,\"lived_ms\":1000000000000,"
+              "\"ended_permille\":10000000}",
+         NULL},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1,\"lived_ms\":1000000000001}", "lived_ms"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1,\"lived_ms\":-1}", "lived_ms"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1,\"lived_ms\":\"1h\"}", "lived_ms"},
+        {HEAD "\"pods_permille\":1,\"used_mcpu\":1,\"ended_permille\":10000001}", "ended_permille"},
         {"{\"schema\":1,\"namespace\":\"a/b\",\"kind\":\"Job\",\"name\":\"b\",\"t_unix_ms\":1,"
          "\"pods_permille\":1,\"used_mcpu\":1}",
          "the workload's name"},
@@ -85,11 +96,42 @@ static void test_absurd_ones_are_refused(void **state)
     assert_null(text);
 }
 
+/** One that was written before lives were learnt says nothing of them. */
+static void test_older_ones(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD "\"pods_permille\":1,\"used_mcpu\":7}";
+    struct kw_profile profile;
+
+    assert_int_equal(kw_profile_decode(text, sizeof(text) - 1, &profile, NULL), 0);
+    assert_int_equal(profile.lived_ms, 0);
+    assert_int_equal(profile.ended_permille, 0);
+}
+
+static void test_lives(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t lived_ms, ended_permille;
+        double life_s;
+    } rows[] = {
+        {0, 0, 3600},           {3600000, 0, 7200}, {300000, 1000, 1950},
+        {29700000, 99000, 333}, {0, 1000, 1800},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        double life_s = kw_profile_life_s(rows[i].lived_ms, rows[i].ended_permille);
+        assert_true(life_s > rows[i].life_s - 1e-9 && life_s < rows[i].life_s + 1e-9);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_written_reads_back),
         cmocka_unit_test(test_absurd_ones_are_refused),
+        cmocka_unit_test(test_older_ones),
+        cmocka_unit_test(test_lives),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,8 @@ static void keep(struct fixture *f, const char *ns, const char *pod)
     (void)snprintf(decision->pod, sizeof(decision->pod), "%s", pod);
     decision->outlook.mcpu = 1500;
     decision->outlook.from = EXT_CPU_REQUEST;
+    decision->outlook.life_ms = 3600000;
+    decision->outlook.life_from = EXT_LIFE_DEFAULT;
     decision->candidates = 500;
     decision->known = 498;
     decision->min_mw = 4100;
@@ -72,10 +74,13 @@ static void test_forms(void **state)
         "{\"decisions\":[{\"t_unix_ms\":1767225600000,\"verb\":\"prioritize\",\"namespace\":"
         "\"orchard\",\"pod\":\"pear\","
         "\"placement\":\"efficient\",\"dry_run\":false,\"mcpu\":1500,\"mcpu_from\":\"requests\","
-        "\"candidates\":500,\"known\":498,\"min_mw\":4100,\"max_mw\":19400,\"life_ms\":0,\"data_"
+        "\"candidates\":500,\"known\":498,\"min_mw\":4100,\"max_mw\":19400,\"life_ms\":3600000,"
+        "\"data_"
         "age_ms\":700,"
         "\"starting_pods_unseen\":false,"
-        "\"neutral\":null,\"profile\":null,\"zones\":null,\"best\":[{\"node\":\"barn-a\",\"mw\":"
+        "\"neutral\":null,\"profile\":null,\"life_from\":\"default\",\"lived_ms\":0,\"ended_"
+        "permille\":0,\"wake_over_ms\":3600000,\"zones\":null,\"best\":[{\"node\":\"barn-a\","
+        "\"mw\":"
         "4100,\"used_"
         "mcpu\":4000,"
         "\"fill_permille\":500,\"score\":10,\"wake_j\":null}],\"soft_capped\":0,\"capped\":{"
@@ -84,8 +89,8 @@ static void test_forms(void **state)
     assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 1);
     assert_string_equal(f->page.data,
                         "2026-01-01T00:00:00Z  orchard/pear\n"
-                        "  500 candidates, 498 known; 1.500 cores (requests), placement efficient; "
-                        "nodes read 0.7 s "
+                        "  500 candidates, 498 known; 1.500 cores (requests), life 3600 s "
+                        "(default), placement efficient; nodes read 0.7 s "
                         "before\n"
                         "  it would add 4.1 W where that is cheapest, 19.4 W where dearest\n"
                         "  10  +4.1 W   50 % full  barn-a\n");
@@ -110,6 +115,10 @@ static void test_profiles(void **state)
         .assumed_mcpu = 500,
         .assumed_from = EXT_CPU_REQUEST,
         .weight_permille = 600,
+        .life_ms = 297000,
+        .life_from = EXT_LIFE_PROFILE,
+        .lived_ms = 10800000,
+        .ended_permille = 37250,
     };
     ext_decisions_done(f->decisions, decision);
     assert_int_equal(page(f, NULL, EXT_FORM_JSON), 1);
@@ -119,11 +128,15 @@ static void test_profiles(void **state)
                "\"profile\":{\"kind\":\"Deployment\",\"name\":\"press\",\"pods_permille\":6000,"
                "\"used_mcpu\":433,\"sigma_mcpu\":21,\"core_mw\":3900,\"estimated\":true,"
                "\"t_unix_ms\":5,\"weight_permille\":600,\"assumed_mcpu\":500,"
-               "\"assumed_from\":\"requests\"},"));
+               "\"assumed_from\":\"requests\"},\"life_from\":\"profile\",\"lived_ms\":10800000,"
+               "\"ended_permille\":37250,\"wake_over_ms\":1800000,"));
     assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 1);
     assert_non_null(strstr(
         f->page.data, "\n  6 pods of Deployment press used 0.433 cores each, +- 0.021 from pod "
-                      "to pod; this weighs 60 %, 0.500 cores (requests) the rest\n"));
+                      "to pod; this weighs 60 %, 0.500 cores (requests) the rest\n"
+                      "  pods of Deployment press were there for 3.0 h, all together, and 37.25 of "
+                      "them ended; waking a node counts over 1800 s\n"));
+    assert_non_null(strstr(f->page.data, ", life 297 s (profile), placement"));
 }
 
 /** What caps leave out, and where a pod went then. */

@@ -78,6 +78,62 @@ static void test_sources(void **state)
     }
 }
 
+static void test_lives(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t said_ms;
+        uint32_t pods, ended_permille;
+        uint64_t lived_ms;
+        uint64_t life_ms;
+        enum ext_life_from from;
+        double wake_s;
+    } rows[] = {
+        /* nothing was learnt */
+        {0, 0, 0, 0, 3600000, EXT_LIFE_DEFAULT, 3600},
+        {0, 7, 0, 0, 3600000, EXT_LIFE_DEFAULT, 3600},
+        {90000, 0, 0, 0, 90000, EXT_LIFE_ANNOTATION, 90},
+        /* an annotation is somebody's word, without bounds */
+        {90000, 7, 5000, 18000000, 90000, EXT_LIFE_ANNOTATION, 90},
+        {KW_POD_LIFE_MS_MAX, 7, 5000, 1, KW_POD_LIFE_MS_MAX, EXT_LIFE_ANNOTATION, 3.1536e8},
+        /* an hour counts like a pod more */
+        {0, 7, 1000, 1800000, 2700000, EXT_LIFE_PROFILE, 2700},
+        {0, 7, 5000, 18000000, 3600000, EXT_LIFE_PROFILE, 3600},
+        {0, 7, 99000, 29700000, 333000, EXT_LIFE_PROFILE, 1800},
+        {0, 7, 1, 0, 3596403, EXT_LIFE_PROFILE, 3596.403},
+        /* none has ended */
+        {0, 7, 0, 3600000, 7200000, EXT_LIFE_PROFILE, 7200},
+        {0, 7, 0, 36000000, 39600000, EXT_LIFE_PROFILE, 7200},
+        /* the most and the least that a profile can say */
+        {0, 7, 0, KW_PROFILE_LIVED_MAX_MS, KW_POD_LIFE_MS_MAX, EXT_LIFE_PROFILE, 7200},
+        {0, 7, (uint32_t)KW_PROFILE_PODS_MAX * 1000, 0, 359, EXT_LIFE_PROFILE, 1800},
+        /* one that is of no use */
+        {0, 0, 5000, 18000000, 3600000, EXT_LIFE_DEFAULT, 3600},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        for (unsigned said_cpu = 0; said_cpu < 2; said_cpu++) {
+            struct ext_profiles *profiles = ext_profiles_new(i);
+            struct kw_extender_pod pod = pod_of("orchard", "CronJob", "press");
+            const struct ext_profile profile = {.pods_permille = rows[i].pods * 1000,
+                                                .ended_permille = rows[i].ended_permille,
+                                                .lived_ms = rows[i].lived_ms};
+            struct ext_outlook outlook;
+
+            pod.expected_life_ms = rows[i].said_ms;
+            pod.expected_mcpu = said_cpu * 500; /* what is said of one says nothing of the other */
+            assert_int_equal(ext_profiles_put(profiles, "orchard/CronJob/press", 21, &profile), 0);
+            ext_outlook_find(&plain, profiles, &pod, &outlook);
+            print_message("row %zu: %llu\n", i, (unsigned long long)outlook.life_ms);
+            assert_int_equal(outlook.life_ms, rows[i].life_ms);
+            assert_int_equal(outlook.life_from, rows[i].from);
+            double wake_s = ext_outlook_wake_s((double)outlook.life_ms / 1000, outlook.life_from);
+            assert_true(wake_s > rows[i].wake_s - 1e-6 && wake_s < rows[i].wake_s + 1e-6);
+            ext_profiles_free(&profiles);
+        }
+    }
+}
+
 /** Between what was learnt and what was assumed, and nearer to the former with each pod. */
 static void test_more_pods_weigh_more(void **state)
 {
@@ -163,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_lives),
         cmocka_unit_test(test_more_pods_weigh_more),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_many),

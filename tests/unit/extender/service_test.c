@@ -107,7 +107,8 @@ static void test_decisions_are_kept(void **state)
         2); /* /filter decides nothing */
     static const char *const holds[] = {
         "\"dry_run\":true", "\"dry_run\":false", "\"mcpu\":2000,\"mcpu_from\":\"requests\"",
-        "\"candidates\":4,\"known\":2,\"min_mw\":10000,\"max_mw\":40000,\"life_ms\":0,\"data_age_"
+        "\"candidates\":4,\"known\":2,\"min_mw\":10000,\"max_mw\":40000,\"life_ms\":3600000,\"data_"
+        "age_"
         "ms\":-1",
         "\"best\":[{\"node\":\"barn-b\",\"mw\":10000,\"used_mcpu\":1000,\"fill_permille\":125,"
         "\"score\":10,\"wake_j\":null}]"};
@@ -205,7 +206,7 @@ static void test_lists_that_come_again(void **state)
         size_t which = kwt_next(&seed) % KW_ARRAY_SIZE(bodies);
         size_t body = round % 3 == 0 ? 0 : which;
         bool other = kwt_next(&seed) % 4 == 0;
-        int64_t scores[3];
+        int64_t scores[3] = {0};
         f->snapshot = snapshots[other];
         assert_int_equal(kwt_ask(f, EXT_VERB_PRIORITIZE, bodies[body], strlen(bodies[body])),
                          first[body].status);

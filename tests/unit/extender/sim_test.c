@@ -6,10 +6,11 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "extender/sim.h"
+#include "extender/sim_impl.h"
 #include "extender/sim_plugins.h"
 #include "tests/sim/cluster/cluster_sim.h"
 #include "tests/support/cmocka.h"
@@ -38,7 +39,7 @@ static void test_energy_by_hand(void **state)
         {.arrival_s = 20, .end_s = 40, .request_mcpu = 2000, .work_mcpu = 2600},
         {.arrival_s = 25, .end_s = 28, .request_mcpu = 2000, .work_mcpu = 2000}, /* no room */
     };
-    const struct ext_sim_input input = {1, nodes, 3, pods, 0};
+    const struct ext_sim_input input = {1, nodes, 3, pods, 0, 0};
     struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_SPREAD, 50);
     struct ext_sim_result result;
     uint32_t placed[3];
@@ -68,7 +69,7 @@ static void test_sleep_and_price(void **state)
     struct ext_sim_node nodes[] = {node_of("a")};
     struct ext_sim_pod pods[] = {
         {.arrival_s = 1000, .end_s = 1100, .request_mcpu = 1000, .work_mcpu = 1000}};
-    const struct ext_sim_input input = {1, nodes, 1, pods, 0};
+    const struct ext_sim_input input = {1, nodes, 1, pods, 0, 0};
     struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_KWATT, 2000);
     struct ext_sim_result result;
 
@@ -82,6 +83,41 @@ static void test_sleep_and_price(void **state)
     assert_true(fabs(result.energy_uj - want_j * 1e6) < 1);
     assert_true(fabs(result.priced_uj - 2 * want_j * 1e6) < 1);
     assert_int_equal(result.wakes, 1);
+}
+
+/** What waking a node is spread over, by what is known of a pod's life. */
+static void test_lives(void **state)
+{
+    (void)state;
+    struct ext_sim_pod pods[] = {{.end_s = 600, .owner = 1},
+                                 {.end_s = 600, .owner = 1},
+                                 {.arrival_s = 600, .end_s = 660, .owner = 1},
+                                 {.arrival_s = 600, .end_s = 9999, .owner = 2},
+                                 {.arrival_s = 600, .end_s = 700}};
+    const struct ext_sim_input input = {.n_pods = 5, .pods = pods, .n_owners = 2};
+    static const struct {
+        enum ext_sim_lives lives;
+        double wake_s[3]; /* of pods 2 to 4 */
+    } rows[] = {
+        /* two of the first owner's were there for 600 s each and ended; the second's runs on */
+        {EXT_SIM_LIVES_PLAIN, {(1200 + 3600) / 3.0, 600 + 3600, 3600}},
+        {EXT_SIM_LIVES_LEARNT, {1800, 600 + 3600, 3600}},
+        {EXT_SIM_LIVES_TOLD, {60, 9399, 100}},
+        {EXT_SIM_LIVES_ASSUMED, {3600, 3600, 3600}},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        struct ext_sim sim = {.input = &input, .conf = {.lives = rows[i].lives}};
+        assert_int_equal(ext_sim_lives_init(&sim), 0);
+        for (uint32_t pod = 0; pod < 4; pod++)
+            ext_sim_lives_begin(&sim, pod == 2 ? 4 : pod);
+        sim.now_s = 600;
+        ext_sim_lives_end(&sim, 0);
+        ext_sim_lives_end(&sim, 1);
+        for (uint32_t pod = 2; pod < 5; pod++)
+            assert_true(fabs(ext_sim_wake_s(&sim, pod) - rows[i].wake_s[pod - 2]) < 1e-9);
+        free(sim.lives);
+    }
 }
 
 static void test_plugins(void **state)
@@ -144,7 +180,7 @@ static void test_bad_input(void **state)
     (void)state;
     struct ext_sim_node nodes[] = {node_of("a")};
     struct ext_sim_pod pods[] = {{.arrival_s = 5, .end_s = 6}, {.arrival_s = 4, .end_s = 6}};
-    struct ext_sim_input input = {1, nodes, 2, pods, 0};
+    struct ext_sim_input input = {1, nodes, 2, pods, 0, 0};
     struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_KWATT, 10);
     struct ext_sim_result result;
 
@@ -164,8 +200,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_energy_by_hand), cmocka_unit_test(test_sleep_and_price),
-        cmocka_unit_test(test_plugins),        cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_lives),          cmocka_unit_test(test_plugins),
+        cmocka_unit_test(test_policies),       cmocka_unit_test(test_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

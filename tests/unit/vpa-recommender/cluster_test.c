@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/support/cmocka.h"
 #include "vpa-recommender/cluster.h"
@@ -15,6 +16,7 @@ static struct rec_events *events;
 static struct rec_cluster *cluster;
 static struct rec_owners *owners;
 static unsigned wakes;
+static int64_t now;
 
 static void wake(void *user)
 {
@@ -26,6 +28,7 @@ static int setup(void **state)
 {
     (void)state;
     wakes = 0;
+    now = NOW;
     events = rec_events_new(wake, NULL);
     cluster = rec_cluster_new("kwatt");
     owners = rec_owners_new();
@@ -49,7 +52,7 @@ static int push(enum rec_collection collection, enum kw_kube_event type, const c
 
     rec_events_push(events, collection, type, json, json == NULL ? 0 : strlen(json));
     while (rec_events_take(events, &event))
-        rc = rec_cluster_apply(cluster, &event);
+        rc = rec_cluster_apply(cluster, &event, now);
     return rc;
 }
 
@@ -251,10 +254,123 @@ static void test_records_find_their_containers(void **state)
     rec_covers_clear(&covers);
 }
 
+/** @param started seconds after NOW; < 0: it has not. */
+static void live(enum kw_kube_event type, const char *uid, const char *owner, int started,
+                 const char *phase)
+{
+    char text[512], start[64] = "";
+    time_t at = NOW / 1000 + started;
+    struct tm utc;
+
+    assert_non_null(gmtime_r(&at, &utc));
+    if (started >= 0)
+        (void)strftime(start, sizeof(start), "\"startTime\":\"%Y-%m-%dT%H:%M:%SZ\",", &utc);
+    (void)snprintf(text, sizeof(text),
+                   "{\"metadata\":{\"name\":\"p-%s\",\"namespace\":\"shop\",\"uid\":\"%s\","
+                   "\"ownerReferences\":[{\"controller\":true,\"kind\":\"Job\",\"name\":\"%s\","
+                   "\"uid\":\"o\"}]},\"spec\":{\"containers\":[]},\"status\":{%s\"phase\":\"%s\"}}",
+                   uid, uid, owner, start, phase);
+    (void)push(REC_PODS, type, text);
+}
+
+/** What rec_cluster_lives tells of one workload. */
+struct seen {
+    const char *key;
+    size_t running, ended;
+    int64_t lived_ms; /**< of those that ended */
+};
+
+static void on_life(void *user, const char *key, const struct rec_life *life)
+{
+    struct seen *seen = user;
+
+    if (strcmp(key, seen->key) != 0)
+        return;
+    seen->running += life->ended_unix_ms == 0;
+    seen->ended += life->ended_unix_ms != 0;
+    seen->lived_ms += life->ended_unix_ms == 0 ? 0 : life->ended_unix_ms - life->started_unix_ms;
+}
+
+static void expect_lives(const char *key, size_t running, size_t ended, int64_t lived_ms)
+{
+    struct seen seen = {.key = key};
+
+    (void)rec_cluster_lives(cluster, on_life, &seen);
+    assert_int_equal(seen.running, running);
+    assert_int_equal(seen.ended, ended);
+    assert_int_equal(seen.lived_ms, lived_ms);
+}
+
+static void test_lives(void **state)
+{
+    (void)state;
+    static const char press[] = "kwatt:v1:profile:shop/Job/press";
+    struct seen none = {.key = press};
+
+    assert_int_equal(rec_cluster_lives(cluster, on_life, &none), 0); /* nobody has watched yet */
+    (void)push(REC_PODS, KW_KUBE_SYNC_BEGIN, NULL);
+    live(KW_KUBE_ADDED, "long-over", "press", 0, "Succeeded");
+    live(KW_KUBE_ADDED, "a", "press", 0, "Running");
+    live(KW_KUBE_ADDED, "b", "press", 10, "Running");
+    live(KW_KUBE_ADDED, "c", "press", 20, "Running");
+    live(KW_KUBE_ADDED, "waits", "press", -1, "Pending");
+    live(KW_KUBE_ADDED, "alien", "other", 0, "Running");
+    now += 30000;
+    (void)push(REC_PODS, KW_KUBE_SYNC_END, NULL);
+    assert_int_equal(rec_cluster_lives(cluster, on_life, &none), NOW + 30000);
+    expect_lives(press, 3, 0, 0);
+    /* one runs to its end, and is taken away later */
+    now = NOW + 60000;
+    live(KW_KUBE_MODIFIED, "a", "press", 0, "Succeeded");
+    expect_lives(press, 2, 1, 60000);
+    now += 5000;
+    live(KW_KUBE_MODIFIED, "a", "press", 0, "Succeeded");
+    live(KW_KUBE_DELETED, "a", "press", 0, "Succeeded");
+    live(KW_KUBE_DELETED, "long-over", "press", 0, "Succeeded");
+    expect_lives(press, 2, 1, 60000);
+    /* one is deleted as it runs; one that never began was no life; one fails */
+    now = NOW + 110000;
+    live(KW_KUBE_DELETED, "b", "press", 10, "Running");
+    live(KW_KUBE_DELETED, "waits", "press", -1, "Pending");
+    expect_lives(press, 1, 2, 160000);
+    live(KW_KUBE_MODIFIED, "c", "press", 20, "Failed");
+    expect_lives(press, 0, 3, 250000);
+    expect_lives("kwatt:v1:profile:shop/Job/other", 1, 0, 0);
+    /* what a list does not name any more has ended by then */
+    (void)push(REC_PODS, KW_KUBE_SYNC_BEGIN, NULL);
+    now = NOW + 120000;
+    (void)push(REC_PODS, KW_KUBE_SYNC_END, NULL);
+    expect_lives("kwatt:v1:profile:shop/Job/other", 0, 1, 120000);
+    assert_int_equal(rec_cluster_lives(cluster, on_life, &none), NOW + 30000);
+}
+
+/** More than are kept: from when on all are known moves on. */
+static void test_many_ends(void **state)
+{
+    (void)state;
+    struct rec_ends ends = {.since_unix_ms = NOW};
+    struct kw_owner_ref owner = {.kind = (char *)"Job", .name = (char *)"press"};
+    const struct kw_pod ended = {
+        .namespace_ = (char *)"shop", .started_unix_ms = NOW, .has_owner = true, .owner = owner};
+    struct seen seen = {.key = "kwatt:v1:profile:shop/Job/press"};
+
+    for (int64_t i = 1; i <= REC_ENDS_MAX; i++)
+        rec_ends_note(&ends, &ended, NOW + i);
+    assert_int_equal(ends.since_unix_ms, NOW);
+    for (int64_t i = 1; i <= 7; i++)
+        rec_ends_note(&ends, &ended, NOW + REC_ENDS_MAX + i);
+    assert_int_equal(ends.since_unix_ms, NOW + 7);
+    rec_ends_each(&ends, on_life, &seen);
+    assert_int_equal(seen.ended, REC_ENDS_MAX);
+    rec_ends_clear(&ends);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_lists_and_rounds, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lives, setup, teardown),
+        cmocka_unit_test(test_many_ends),
         cmocka_unit_test_setup_teardown(test_vpas, setup, teardown),
         cmocka_unit_test_setup_teardown(test_undecodable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_records_find_their_containers, setup, teardown),

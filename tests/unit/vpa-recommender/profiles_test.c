@@ -14,6 +14,9 @@
 #define MINUTE INT64_C(60000)
 #define DAY    (1440 * MINUTE)
 
+/** From when on all ends are known. */
+#define SINCE (NOW - 60 * MINUTE)
+
 static const struct kw_top_owner press = {.kind = "Deployment", .name = "press"};
 
 /** Record of a pod that has run for a time with a constant use. */
@@ -41,7 +44,7 @@ static struct kw_profile learn(const struct rec_profiles *profiles, const struct
 {
     struct kw_profile profile;
 
-    rec_profile_learn(rec_profiles_first(profiles), before, now_unix_ms, &profile);
+    rec_profile_learn(rec_profiles_first(profiles), before, SINCE, now_unix_ms, &profile);
     assert_null(kw_profile_check(&profile));
     return profile;
 }
@@ -118,6 +121,111 @@ static void test_pods_that_are_gone(void **state)
     profile = learn(profiles, &before, NOW);
     assert_in_range(profile.pods_permille, 9900000, 10000000);
     rec_profiles_free(&profiles);
+}
+
+/** Lives by workload: what each adds to what was known ten minutes ago, and what becomes of it. */
+static void test_lives(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t before_min; /* how old the profile is; < 0: there is none */
+        uint64_t before_lived_s, before_ended;
+        struct {
+            int64_t from_min, to_min; /* before now; to < 0: it runs; from 0: no more */
+        } lives[4];
+        uint64_t lived_s, ended_permille;
+    } rows[] = {
+        {"nothing", 10, 0, 0, {{0}}, 0, 0},
+        {"one runs on", 10, 0, 0, {{5, -1}}, 300, 0},
+        {"one ran before, too", 10, 0, 0, {{300, -1}}, 600, 0},
+        {"one has ended", 10, 0, 0, {{9, 4}}, 300, 1000},
+        {"one ended before the last writing", 10, 0, 0, {{30, 11}}, 0, 0},
+        {"one ended with the last writing", 10, 0, 0, {{30, 10}}, 0, 0},
+        {"one ran before and has ended", 10, 0, 0, {{30, 4}}, 360, 1000},
+        {"some of each", 10, 0, 0, {{30, 4}, {8, -1}, {40, 15}, {3, 2}}, 360 + 480 + 60, 2000},
+        {"no profile: since ends are known", -1, 0, 0, {{300, -1}, {90, 59}}, 3600 + 60, 1000},
+        {"an old profile: the same", 120, 0, 0, {{300, -1}, {90, 70}}, 3600, 0},
+        {"what was known fades", 1440, 7200, 12, {{0}}, 3600, 6000},
+        {"and is forgotten", 9 * 1440, 7200, 12, {{0}}, 0, 0},
+        {"what is new comes to it", 0, 7200, 12, {{5, -1}}, 7200, 12000},
+        {"more than can be said",
+         0,
+         KW_PROFILE_LIVED_MAX_MS / 1000,
+         1,
+         {{0}},
+         KW_PROFILE_LIVED_MAX_MS / 1000,
+         1000},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        struct rec_profiles *profiles = rec_profiles_new();
+        const struct kw_pod_record pod = running(10, 0.2, 4);
+        const struct kw_profile before = {.ns = "orchard",
+                                          .owner = press,
+                                          .pods_permille = 1000,
+                                          .lived_ms = rows[i].before_lived_s * 1000,
+                                          .ended_permille = rows[i].before_ended * 1000,
+                                          .t_unix_ms = NOW - rows[i].before_min * MINUTE};
+        add(profiles, &pod);
+        for (unsigned round = 0; round < 2; round++) { /* those of an end that failed go */
+            rec_profiles_forget_lives(profiles);
+            for (unsigned l = 0; l < 4 && rows[i].lives[l].from_min > 0; l++) {
+                const struct rec_life life = {
+                    NOW - rows[i].lives[l].from_min * MINUTE,
+                    rows[i].lives[l].to_min < 0 ? 0 : NOW - rows[i].lives[l].to_min * MINUTE};
+                const char *key = "kwatt:v1:profile:orchard/Deployment/press";
+                assert_int_equal(rec_profiles_add_life(profiles, key, &life), 0);
+                key = "kwatt:v1:profile:orchard/Deployment/other";
+                assert_int_equal(rec_profiles_add_life(profiles, key, &life), 0);
+            }
+        }
+        print_message("%s\n", rows[i].name);
+        const struct kw_profile after =
+            learn(profiles, rows[i].before_min < 0 ? NULL : &before, NOW);
+        assert_int_equal(after.lived_ms, rows[i].lived_s * 1000);
+        assert_int_equal(after.ended_permille, rows[i].ended_permille);
+        /* no end is known of anybody */
+        struct kw_profile blind;
+        rec_profile_learn(rec_profiles_first(profiles), NULL, 0, NOW, &blind);
+        assert_int_equal(blind.lived_ms, 0);
+        assert_int_equal(blind.ended_permille, 0);
+        rec_profiles_free(&profiles);
+    }
+}
+
+/** Pods of ten minutes come and go for a day, read every ten minutes: their mean comes out, with
+ * some that run all the time beside them as with none. */
+static void test_lives_of_a_day(void **state)
+{
+    (void)state;
+    for (unsigned steady = 0; steady <= 3; steady += 3) {
+        struct kw_profile profile = {.pods_permille = 0};
+        const struct kw_pod_record pod = running(10, 0.2, 4);
+        for (int64_t t = 10; t <= 1440; t += 10) {
+            struct rec_profiles *profiles = rec_profiles_new();
+            add(profiles, &pod);
+            for (int64_t start = 0; start < t; start += 4) { /* one each four minutes */
+                const struct rec_life life = {NOW + start * MINUTE,
+                                              start + 10 <= t ? NOW + (start + 10) * MINUTE : 0};
+                assert_int_equal(
+                    rec_profiles_add_life(profiles, rec_profile_key(rec_profiles_first(profiles)),
+                                          &life),
+                    0);
+            }
+            for (unsigned i = 0; i < steady; i++)
+                assert_int_equal(
+                    rec_profiles_add_life(profiles, rec_profile_key(rec_profiles_first(profiles)),
+                                          &(struct rec_life){NOW, 0}),
+                    0);
+            profile = learn(profiles, t == 10 ? NULL : &profile, NOW + t * MINUTE);
+            rec_profiles_free(&profiles);
+        }
+        double mean_s = (double)profile.lived_ms / (double)profile.ended_permille;
+        /* the steady ones never end: their time is that of the others' ends, too */
+        double want_s = 600 + 240.0 * steady;
+        assert_true(mean_s > 0.99 * want_s && mean_s < 1.01 * want_s);
+    }
 }
 
 static void test_requests(void **state)
@@ -215,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pods_that_run), cmocka_unit_test(test_pods_that_are_gone),
+        cmocka_unit_test(test_lives),         cmocka_unit_test(test_lives_of_a_day),
         cmocka_unit_test(test_requests),      cmocka_unit_test(test_records_of_no_use),
         cmocka_unit_test(test_bounds),
     };
