@@ -12,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "tests/bench/placement_lives.h"
+#include "tests/bench/placement_packages.h"
 #include "tests/bench/placement_random.h"
 #include "tests/sim/cluster/cluster_sim.h"
 
@@ -467,6 +468,7 @@ int main(void)
     tell_large();
     tell_regret();
     placement_lives_tell(quick);
+    placement_packages_tell();
     placement_random_tell(quick);
     return 0;
 }
