@@ -16,6 +16,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/http_turns.h"
 
 /*
  * libmicrohttpd drives GnuTLS, but knows one certificate for its life and leaves the client's
@@ -28,6 +29,9 @@
  * combination of rename, rewrite, symbolic links swapped (as the kubelet does) and coarse file
  * times can be missed. Certificate and key are two files, so one may be ahead of the other for a
  * moment: unusable files are a failure only once they were seen twice.
+ *
+ * A handshake costs its thread a millisecond with a key of 2048 bits and 20 with one of 4096, and
+ * many may begin at once: one goes on in each turn of the thread's loop (http_turns.c).
  *
  * A session keeps what it was begun with; that is how no connection is lost over a renewal.
  */
@@ -283,9 +287,19 @@ static ssize_t pull(gnutls_transport_ptr_t ptr, void *bytes, size_t size)
     static const char answer[] = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\n"
                                  "Content-Length: 37\r\nConnection: close\r\n\r\n"
                                  "400 plain HTTP sent to an HTTPS port\n";
+    static _Thread_local struct kw_http_turns handshakes;
     struct kw_http_tls_peer *peer = ptr;
-    ssize_t n = recv(peer->watched->fd, bytes, size, 0);
+    bool greeting = kw_http_peer_is(peer->watched, KW_HTTP_GREETING);
 
+    /* what follows the last bytes of a message takes milliseconds, and the thread serves others;
+     * poll offers the bytes again */
+    if (greeting && !kw_http_turns_take(&handshakes, peer, &peer->turn)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    ssize_t n = recv(peer->watched->fd, bytes, size, 0);
+    if (greeting && n <= 0)
+        kw_http_turns_end(&handshakes);
     if (n > 0 && !peer->heard) {
         peer->heard = true;
         /* a record of TLS begins with a number below 32, a request line with a letter */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/err.h"
 #include "common/http_server.h"
@@ -19,7 +20,8 @@ struct kw_http_tls_generation; /**< one reading of them */
 struct kw_http_tls_peer {
     bool known; /**< it showed a client certificate that the authority signed */
     /* the session's own */
-    bool heard; /* the first bytes were seen */
+    bool heard;    /* the first bytes were seen */
+    uint64_t turn; /* of http_turns.h, while it shakes hands */
     struct kw_http_peer *watched;
     struct kw_http_tls *tls;
     struct kw_http_tls_generation *generation; /* what this session was begun with */

@@ -119,8 +119,7 @@ static void half_closed(struct kw_http_watch *watch, uint64_t id, uint64_t now_n
 
 static uint64_t limit_of(const struct kw_http_watch *watch, const struct kw_http_peer *peer)
 {
-    return atomic_load_explicit(&peer->phase, memory_order_acquire) == KW_HTTP_GREETING &&
-                   watch->timeout_ns > GREETING_NS
+    return kw_http_peer_is(peer, KW_HTTP_GREETING) && watch->timeout_ns > GREETING_NS
                ? GREETING_NS
                : watch->timeout_ns;
 }
@@ -136,8 +135,7 @@ static uint64_t let_go(struct kw_http_peer *peer, uint64_t now_ns)
 {
     uint64_t quiet_ns = atomic_load_explicit(&peer->phase_ns, memory_order_relaxed) + QUIET_NS;
 
-    if (atomic_load_explicit(&peer->phase, memory_order_acquire) != KW_HTTP_WAITING ||
-        peer->nudge_ns != 0)
+    if (!kw_http_peer_is(peer, KW_HTTP_WAITING) || peer->nudge_ns != 0)
         return now_ns + QUIET_NS;
     if (quiet_ns > now_ns)
         return quiet_ns;

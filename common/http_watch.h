@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/clock.h"
@@ -35,6 +36,12 @@ static inline void kw_http_peer_phase(struct kw_http_peer *peer, enum kw_http_ph
 {
     atomic_store_explicit(&peer->phase_ns, kw_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&peer->phase, phase, memory_order_release);
+}
+
+/** Whether a connection is in a phase. */
+static inline bool kw_http_peer_is(const struct kw_http_peer *peer, enum kw_http_phase phase)
+{
+    return atomic_load_explicit(&peer->phase, memory_order_acquire) == phase;
 }
 
 /**
