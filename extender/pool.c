@@ -51,7 +51,7 @@ void ext_pool_take(struct ext_node *node, const struct kw_curve *curve)
     uint64_t machine = machine_of(curve);
 
     node->pooled = node->pooled && machine == node->machine;
-    node->capacity_mcpu = (double)curve->capacity_mcpu;
+    node->capacity_mcpu = (float)curve->capacity_mcpu;
     node->machine = machine;
     for (uint32_t i = 0; i < curve->n; i++) {
         node->own_mw[i] = curve->knots[i].mw;
@@ -235,7 +235,7 @@ static void add_level(struct level levels[CLASSES_MAX], const struct ext_node *n
 {
     struct level *level = find_level(levels, node->machine);
     double work = node->pricing.work_per_mcpu > 0 ? node->pricing.work_per_mcpu : 1;
-    double fill = (node->used_mcpu + node->in_flight_mcpu / work) / node->capacity_mcpu;
+    double fill = (node->used_mcpu + node->in_flight_mcpu / work) / (double)node->capacity_mcpu;
 
     if (level == NULL)
         return;

@@ -136,7 +136,7 @@ int ext_rendering_answer(struct ext_rendering *rendering, const struct ext_args 
         return ext_answer_prioritize(args, scores, out);
     if (reserve(rendering, args) < 0)
         return -ENOMEM;
-    if (!args->again) /* a list that may never be asked for again is not written for the next one */
+    if (args->list_id == 0) /* one that is not kept is not known again */
         return ext_answer_prioritize(args, scores, out);
     if (rendering->list_id == args->list_id)
         change(rendering, scores, args->n_names);

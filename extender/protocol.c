@@ -162,7 +162,6 @@ static int scan_again(struct kw_json *json, const struct ext_finder *finder, str
     recall->unalike = 0;
     args->n_names = recall->n;
     args->list_id = recall->id;
-    args->again = true;
     return reserve_found(args, recall->n) < 0 ? -ENOMEM : 1;
 }
 
@@ -198,7 +197,6 @@ static int scan_names(struct kw_json *json, struct ext_finder *finder, struct ex
     args->n_names = 0;
     args->list = NULL;
     args->list_id = 0;
-    args->again = false;
     args->has_names = rc == EXT_JSON_OPEN;
     if (rc != EXT_JSON_OPEN)
         return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
@@ -345,7 +343,6 @@ int ext_args_scan(const char *body, size_t len, struct ext_finder *finder, enum 
     args->want = want;
     args->list = NULL;
     args->list_id = 0;
-    args->again = false;
     kw_json_begin(&json, body, len);
     *ret_why = "the body is no JSON object";
     rc = ext_json_enter(&json, KW_JSON_OBJECT);

@@ -61,7 +61,6 @@ struct ext_args {
                           takes them */
     struct ext_recall recall;
     uint64_t list_id; /**< recall.id where NodeNames is the list that is recalled; 0 where not */
-    bool again;       /**< and it was before this request */
 };
 
 /**

@@ -117,7 +117,7 @@ static struct ext_place stand_of(const struct ext_node *node)
     double peers_fill =
         ((double)node->peers_fill - EXT_PEERS_FILL_MIN) / (double)EXT_PEERS_FILL_STEPS;
     struct ext_place place = ext_place_of(&node->hull, used_mcpu + node->in_flight_mcpu,
-                                          node->capacity_mcpu * work, peers_fill);
+                                          (double)node->capacity_mcpu * work, peers_fill);
 
     ext_place_price(&place, pricing);
     /* one pod pays for waking a node */

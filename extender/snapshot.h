@@ -23,7 +23,6 @@
 struct ext_node {
     double used_mcpu;
     double in_flight_mcpu; /**< of pods that used_mcpu does not show yet; the writer's alone */
-    double capacity_mcpu;
     int64_t
         fresh_ns; /**< when what the sample says was true; may lie before this machine's start */
     uint64_t interval_ns;       /**< how often the agent publishes, as far as it said */
@@ -45,6 +44,7 @@ struct ext_node {
     int64_t covered_ns;  /**< until when its sample surely covers it, for caps: what it was late
                             by is not covered */
     int64_t behind_ms;   /**< its clock, behind this machine's */
+    float capacity_mcpu;
     struct ext_watts watts;
     /* what its agent knows of it; its hull may be of a curve that it shares (extender/pool.h) */
     uint64_t machine;                /**< class of machines that learn together; 0: of its own */

@@ -50,7 +50,7 @@ void ext_watts_sample(struct ext_watts *watts, const struct kw_sample *sample)
         mw = (double)sample->platform.mw;
     wander(&watts->mw, mw, !watts->heard);
     wander(&watts->mcpu, (double)kw_sample_load_mcpu(sample), !watts->heard);
-    watts->measured_mw = mw;
+    watts->measured_mw = (float)mw;
     watts->heard = true;
 }
 
@@ -113,13 +113,13 @@ static struct ext_watts_slope flat(const struct ext_watts *watts, const struct e
 {
     double spread_mw = EXT_PRIOR_MW_PER_MCPU * sqrt(load->held_variance_mcpu2);
 
-    return (struct ext_watts_slope){.base_mw = greater(watts->measured_mw, (double)watts->mw.mean) +
-                                               load->held_mcpu * EXT_PRIOR_MW_PER_MCPU,
-                                    .risk_mw = load->sigmas *
-                                               sqrt(variance(&watts->mw) + spread_mw * spread_mw),
-                                    .room_mcpu = (double)INFINITY,
-                                    .mw_per_mcpu = EXT_PRIOR_MW_PER_MCPU,
-                                    .beyond_mw_per_mcpu = EXT_PRIOR_MW_PER_MCPU};
+    return (struct ext_watts_slope){
+        .base_mw = greater((double)watts->measured_mw, (double)watts->mw.mean) +
+                   load->held_mcpu * EXT_PRIOR_MW_PER_MCPU,
+        .risk_mw = load->sigmas * sqrt(variance(&watts->mw) + spread_mw * spread_mw),
+        .room_mcpu = (double)INFINITY,
+        .mw_per_mcpu = EXT_PRIOR_MW_PER_MCPU,
+        .beyond_mw_per_mcpu = EXT_PRIOR_MW_PER_MCPU};
 }
 
 struct ext_watts_slope ext_watts_slope(const struct ext_watts *watts,
@@ -137,7 +137,7 @@ struct ext_watts_slope ext_watts_slope(const struct ext_watts *watts,
     unsigned i = segment_of(watts, top);
     double slope = slope_of(watts, i);
     struct ext_watts_slope ret = {
-        .base_mw = greater(greater(watts->measured_mw, (double)watts->mw.mean), level_mw) +
+        .base_mw = greater(greater((double)watts->measured_mw, (double)watts->mw.mean), level_mw) +
                    (held_mw - level_mw),
         .risk_mw =
             greater(curve_mw(watts, top) - held_mw, load->sigmas * sqrt(variance(&watts->mw))),

@@ -19,7 +19,7 @@ struct ext_wander {
 };
 
 struct ext_watts {
-    double measured_mw; /**< of the last sample; the platform's meter counts where it shows more */
+    float measured_mw; /**< of the last sample; the platform's meter counts where it shows more */
     struct ext_wander mw, mcpu;       /**< how its power and its CPU use wander */
     uint32_t knot_mw[KW_CURVE_KNOTS]; /**< the curve, not its hull: the platform's where there is
                                          one */

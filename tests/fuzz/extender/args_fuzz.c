@@ -126,7 +126,7 @@ static struct ext_snapshot *some_nodes(const struct ext_args *args, char names[]
         nodes[n] = (struct ext_node){.name = names[n],
                                      .name_len = (uint16_t)name->len,
                                      .has_curve = true,
-                                     .capacity_mcpu = (double)curve.capacity_mcpu};
+                                     .capacity_mcpu = (float)curve.capacity_mcpu};
         ext_hull_build(&curve, NULL, &nodes[n++].hull);
     }
     struct ext_snapshot *snapshot = ext_snapshot_new(nodes, n, 1, UINT64_C(30000000000));

@@ -15,7 +15,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define NODES  200
-#define STEPS  4000
+#define STEPS  1000
 #define HELD   3
 
 static const struct ext_policy policy = {
@@ -152,7 +152,7 @@ static void test_as_written_anew(void **state)
     static struct world w;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (uint64_t seed = 1; seed <= 2; seed++) {
         w = (struct world){.random = seed, .now_ns = 1000 * SECOND};
         for (unsigned i = 0; i < NODES; i++)
             (void)snprintf(w.names[i], sizeof(w.names[i]), "node-%u", i * i);
@@ -163,8 +163,8 @@ static void test_as_written_anew(void **state)
         for (unsigned i = 0; i < HELD; i++)
             give_back(&w.held[i]);
         /* the ways that were meant were gone */
-        assert_in_range(w.lent[EXT_VERB_PRIORITIZE], 100, STEPS - 100);
-        assert_in_range(w.lent[EXT_VERB_FILTER], 100, STEPS - 100);
+        assert_in_range(w.lent[EXT_VERB_PRIORITIZE], 50, STEPS - 50);
+        assert_in_range(w.lent[EXT_VERB_FILTER], 50, STEPS - 50);
         assert_true(w.moves > 0);
         ext_snapshot_free(&w.snapshot);
         ext_service_clear(&w.service);

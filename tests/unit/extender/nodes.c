@@ -48,7 +48,7 @@ struct ext_node kwt_node(const char *name, const struct kw_curve *curve, double 
 
     if (curve != NULL) {
         node.has_curve = true;
-        node.capacity_mcpu = (double)curve->capacity_mcpu;
+        node.capacity_mcpu = (float)curve->capacity_mcpu;
         ext_hull_build(curve, NULL, &node.hull);
     }
     return node;
