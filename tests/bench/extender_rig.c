@@ -4,12 +4,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,9 +108,11 @@ void extender_rig_extender(struct extender_rig *p, const char *build)
                                          "--stale-after", "1h", "--log-level", "warn", NULL});
 }
 
-void extender_rig_go(struct extender_rig *p, const char *build)
+void extender_rig_find_go(struct extender_rig *p, const char *build)
 {
-    char tool[512], program[PATH_MAX], log[80], listen_on[32];
+    static const char name[] = "/goextender";
+    char tool[512], *found = p->go_program;
+    const size_t cap = sizeof(p->go_program) - sizeof(name);
     int out[2];
     size_t len = 0;
     ssize_t n = 1;
@@ -123,24 +127,62 @@ void extender_rig_go(struct extender_rig *p, const char *build)
         _exit(127);
     }
     (void)close(out[1]);
-    while (len < sizeof(program) - 32 && n > 0) {
-        n = read(out[0], program + len, sizeof(program) - 32 - len);
+    while (len < cap && n > 0) {
+        n = read(out[0], found + len, cap - len);
         len += n > 0 ? (size_t)n : 0;
     }
     (void)close(out[0]);
     int status = 0;
     (void)waitpid(pid, &status, 0);
-    program[len] = '\0';
+    found[len] = '\0';
     if (status != 0) {
-        fprintf(stderr, "extender_bench: no extender in Go: %s", program);
+        fprintf(stderr, "extender_bench: no extender in Go: %s", found);
+        found[0] = '\0';
         return;
     }
-    program[strcspn(program, "\n")] = '\0';
-    memcpy(program + strlen(program), "/goextender", sizeof("/goextender"));
+    found[strcspn(found, "\n")] = '\0';
+    memcpy(found + strlen(found), name, sizeof(name));
+}
+
+void extender_rig_go(struct extender_rig *p)
+{
+    char log[80], listen_on[32];
+
+    if (p->go_program[0] == '\0')
+        return;
     p->go_port = extender_rig_port();
     (void)snprintf(listen_on, sizeof(listen_on), "127.0.0.1:%u", p->go_port);
     (void)snprintf(log, sizeof(log), "%s/go.log", p->dir);
-    p->go = spawn(log, (const char *const[]){program, listen_on, NULL});
+    p->go = spawn(log, (const char *const[]){p->go_program, listen_on, NULL});
+}
+
+/** Begins a network that has nothing but loopback. @return 0 or -errno. */
+static int new_network(void)
+{
+    struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+
+    if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+        return -errno;
+    kw_cleanup_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &loopback) < 0)
+        kwt_die("loopback");
+    return 0;
+}
+
+void extender_rig_network(void)
+{
+    static const char reno[] = "reno"; /* that each kernel has */
+    int rc = new_network();
+    kw_cleanup_close int fd = -1;
+
+    if (rc == 0) {
+        fd = open("/proc/sys/net/ipv4/tcp_congestion_control", O_WRONLY | O_CLOEXEC);
+        if (fd < 0 || write(fd, reno, sizeof(reno) - 1) < 0)
+            rc = -errno;
+    }
+    if (rc < 0)
+        fprintf(stderr, "extender_bench: TCP is the machine's own, which may pace: %s\n",
+                strerror(-rc));
 }
 
 void extender_rig_wait(struct keepalive *client, unsigned n)

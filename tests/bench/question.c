@@ -10,12 +10,14 @@
 /** As many as a kubelet reports. */
 #define IMAGES 50
 
-static void add_pod(struct kw_buf *out)
+static void add_pod(struct kw_buf *out, unsigned mcpu)
 {
-    (void)kw_buf_adds(out, "{\"metadata\":{\"name\":\"web-5d8\",\"namespace\":\"shop\","
-                           "\"annotations\":{\"kwatt.io/placement\":\"efficient\"}},\"spec\":{"
-                           "\"containers\":[{\"name\":\"c\",\"resources\":{\"requests\":{\"cpu\":"
-                           "\"1500m\",\"memory\":\"1Gi\"}},\"env\":[");
+    (void)kw_buf_addf(out,
+                      "{\"metadata\":{\"name\":\"web-5d8\",\"namespace\":\"shop\","
+                      "\"annotations\":{\"kwatt.io/placement\":\"efficient\"}},\"spec\":{"
+                      "\"containers\":[{\"name\":\"c\",\"resources\":{\"requests\":{\"cpu\":"
+                      "\"%um\",\"memory\":\"1Gi\"}},\"env\":[",
+                      mcpu);
     for (unsigned i = 0; i < 40; i++)
         (void)kw_buf_addf(
             out, "%s{\"name\":\"SETTING_%u\",\"value\":\"a value of some \\\"length\\\"\"}",
@@ -50,11 +52,11 @@ static void arrange(unsigned *order, const struct question_nodes *nodes, unsigne
 
     for (unsigned i = 0; i < n; i++)
         order[i] = nodes->order == QUESTION_ROTATED ? (i + turn * (n / QUESTION_TURNS)) % n : i;
-    for (unsigned i = n - 1; nodes->order == QUESTION_SHUFFLED && i > 0; i--) {
+    for (unsigned left = n; nodes->order == QUESTION_SHUFFLED && left > 1; left--) {
         seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407; /* Knuth's MMIX */
-        unsigned other = (unsigned)((seed >> 33) % (i + 1));
-        unsigned kept = order[i];
-        order[i] = order[other];
+        unsigned other = (unsigned)((seed >> 33) % left);
+        unsigned kept = order[left - 1];
+        order[left - 1] = order[other];
         order[other] = kept;
     }
 }
@@ -72,7 +74,7 @@ int question_add(struct kw_buf *out, const char *path, const struct question_nod
     arrange(order, nodes, turn);
 
     (void)kw_buf_adds(&body, "{\"Pod\":");
-    add_pod(&body);
+    add_pod(&body, nodes->other_pods ? 1500 + 10 * turn : 1500);
     (void)kw_buf_adds(&body, whole ? ",\"Nodes\":{\"metadata\":{},\"items\":["
                                    : ",\"Nodes\":null,\"NodeNames\":[");
     for (unsigned i = 0; i < nodes->n; i++) {

@@ -22,8 +22,9 @@ enum question_order {
 #define QUESTION_TURNS 16
 
 struct question_nodes {
-    unsigned n, of; /**< every (of / n)th of the fleet's first `of` */
-    bool whole;     /**< Node objects of 14 kB in place of names */
+    unsigned n, of;  /**< every (of / n)th of the fleet's first `of` */
+    bool whole;      /**< Node objects of 14 kB in place of names */
+    bool other_pods; /**< one of another size each time, in place of pods of one workload */
     enum question_order order;
 };
 
