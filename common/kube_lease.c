@@ -436,11 +436,6 @@ void kw_kube_lease_status(struct kw_kube_lease *lease, struct kw_kube_lease_stat
     ret->held = kw_kube_lease_held(lease);
 }
 
-const char *kw_kube_lease_identity(const struct kw_kube_lease *lease)
-{
-    return lease->identity;
-}
-
 const char *kw_kube_lease_name(const struct kw_kube_lease *lease)
 {
     return lease->label;

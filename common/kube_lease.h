@@ -60,8 +60,5 @@ struct kw_kube_lease_status {
 /** From any thread. */
 void kw_kube_lease_status(struct kw_kube_lease *lease, struct kw_kube_lease_status *ret);
 
-/** What this replica is called in the lease. */
-const char *kw_kube_lease_identity(const struct kw_kube_lease *lease);
-
 /** "NAMESPACE/NAME". */
 const char *kw_kube_lease_name(const struct kw_kube_lease *lease);

@@ -48,31 +48,23 @@ static bool leads(const struct ext_tiering *tiering)
 /** Says who writes, once each time that it is another. */
 static void tell_leader(struct ext_tiering *tiering)
 {
+    static const struct kw_lease_words words = {
+        .taken = "this replica writes the tiers of nodes",
+        .lost = "this replica writes tiers of nodes no longer",
+        .others = "another replica writes the tiers of nodes",
+        .unusable = "the lease cannot be used; this replica writes no tiers of nodes",
+    };
     struct kw_kube_lease_status status;
-    struct kw_log *log = tiering->conf.log;
 
     tiering->conf.stats->tiers_leader = leads(tiering);
     if (tiering->lease == NULL)
         return;
     kw_kube_lease_status(tiering->lease, &status);
-    struct kw_field lease = kw_str("lease", kw_kube_lease_name(tiering->lease));
-    switch (kw_lease_news(&tiering->seen, &status)) {
-    case KW_LEASE_TAKEN: kw_log_info(log, "this replica writes the tiers of nodes", lease); break;
-    case KW_LEASE_LOST:
-        kw_log_warn(log, "this replica writes tiers of nodes no longer", lease,
-                    kw_str("error", status.error));
-        break;
-    case KW_LEASE_OTHERS:
-        kw_log_info(log, "another replica writes the tiers of nodes", lease,
-                    kw_str("leader", status.holder));
-        break;
-    case KW_LEASE_UNUSABLE:
-        kw_log_warn(log, "the lease cannot be used; this replica writes no tiers of nodes", lease,
-                    kw_str("error", status.error));
-        break;
-    case KW_LEASE_SAME:
-    case KW_LEASE_NEWS__MAX: break;
-    }
+    struct kw_lease_line line =
+        kw_lease_line(kw_lease_news(&tiering->seen, &status), &words, &status);
+    if (line.text != NULL)
+        kw_log_write(tiering->conf.log, line.level, line.text,
+                     KW_FIELDS(kw_str("lease", kw_kube_lease_name(tiering->lease)), line.why));
 }
 
 /** Writes one label. @return 0, also where the node is gone; as kw_kube_send. */

@@ -16,33 +16,22 @@ int rec_leading_start(struct rec_leading *leading, const struct rec_settings *se
 
 bool rec_leading_tell(struct rec_leading *leading, struct kw_log *log)
 {
+    static const struct kw_lease_words words = {
+        .taken = "leading: this replica writes",
+        .lost = "leading no longer: this replica writes nothing",
+        .others = "standing by: another replica writes",
+        .unusable = "the lease cannot be used; this replica writes nothing",
+    };
     struct kw_kube_lease_status status;
 
     if (leading->lease == NULL)
         return false;
     kw_kube_lease_status(leading->lease, &status);
-    struct kw_field lease = kw_str("lease", kw_kube_lease_name(leading->lease));
     enum kw_lease_news news = kw_lease_news(&leading->seen, &status);
-    switch (news) {
-    case KW_LEASE_TAKEN:
-        kw_log_info(log, "leading: this replica writes", lease,
-                    kw_str("identity", kw_kube_lease_identity(leading->lease)));
-        break;
-    case KW_LEASE_LOST:
-        kw_log_warn(log, "leading no longer: this replica writes nothing", lease,
-                    kw_str("error", status.error));
-        break;
-    case KW_LEASE_OTHERS:
-        kw_log_info(log, "standing by: another replica writes", lease,
-                    kw_str("leader", status.holder));
-        break;
-    case KW_LEASE_UNUSABLE:
-        kw_log_warn(log, "the lease cannot be used; this replica writes nothing", lease,
-                    kw_str("error", status.error));
-        break;
-    case KW_LEASE_SAME:
-    case KW_LEASE_NEWS__MAX: break;
-    }
+    struct kw_lease_line line = kw_lease_line(news, &words, &status);
+    if (line.text != NULL)
+        kw_log_write(log, line.level, line.text,
+                     KW_FIELDS(kw_str("lease", kw_kube_lease_name(leading->lease)), line.why));
     return news == KW_LEASE_TAKEN;
 }
 
