@@ -99,6 +99,10 @@ static const struct kw_conf_program program = {
 /** Whether a text can be a pod's name, with or without its namespace. */
 static bool is_pod(const char *text)
 {
+    const char *slash = strchr(text, '/');
+
+    if (slash != NULL && (slash == text || slash[1] == '\0' || strchr(slash + 1, '/') != NULL))
+        return false;
     return *text != '\0' && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-./") == strlen(text);
 }
 
