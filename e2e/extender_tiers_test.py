@@ -20,6 +20,7 @@ RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
          {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}]
 LABEL = "kwatt.io/power-tier"
 EVERY_S, PER_S = 2, 20
+CAPACITY, USED_MCPU = 64, 4000
 # watts of a core, and a node that no agent tells of
 CORES = {"cheap": 2, "between": 2.1, "dear": 8, "nobody": None}
 POLICY = """
@@ -60,6 +61,8 @@ class Rig(scheduler_rig.Rig):
     def __init__(self, server: Server):
         super().__init__(server)
         self.watts = {name: watts for name, watts in CORES.items() if watts}
+        self.steep: dict[str, float] = {}   # watts of a core in the upper half, where they are others
+        self.used_mcpu = USED_MCPU          # of each
         for name in CORES:
             self.add_host(name)
         self.publish()
@@ -76,10 +79,14 @@ class Rig(scheduler_rig.Rig):
 
     def publish(self) -> None:
         self.seq += 1
-        for name, watts in self.watts.items():
-            curve = {"schema": 1, "capacity_mcpu": 64000, "estimated": True, "knots": [
-                {"load_permille": 0, "mw": 100000}, {"load_permille": 1000, "mw": int(100000 + 64000 * watts)}]}
-            publish(self.redis, sample(name, self.seq, 4000, interval_ms=100), json.dumps(curve))
+        for name in self.watts:
+            curve = {"schema": 1, "capacity_mcpu": 1000 * CAPACITY, "estimated": True, "knots": [
+                {"load_permille": permille, "mw": int(1000 * self.watts_at(name, permille * CAPACITY / 1000))} for permille in (0, 500, 1000)]}
+            publish(self.redis, sample(name, self.seq, self.used_mcpu, interval_ms=100), json.dumps(curve))
+
+    def watts_at(self, node: str, cores: float) -> float:
+        lower = min(cores, CAPACITY / 2)
+        return 100 + self.watts[node] * lower + self.steep.get(node, self.watts[node]) * (cores - lower)
 
     def tier(self, node: str) -> str | None:
         return self.server.request("GET", f"/api/v1/nodes/{node}")["metadata"]["labels"].get(LABEL)
@@ -100,8 +107,8 @@ class Rig(scheduler_rig.Rig):
         return subprocess.run([KWATT, "scheduler-config", "--tiers", "--scheduler-kubeconfig", self.server.kubeconfig], check=True,
                               capture_output=True, text=True).stdout
 
-    def goes_to(self, name: str, affinity: dict | None = None) -> str:
-        return self.placed(self.pod(name, "2", affinity))
+    def goes_to(self, name: str, affinity: dict | None = None, cores: int = 2) -> str:
+        return self.placed(self.pod(name, str(cores), affinity))
 
 
 def on_host(name: str, kind: str) -> dict:
@@ -138,6 +145,30 @@ def pods_go_to_low_tiers(rig: Rig) -> None:
     leader = rig.extenders[rig.leader()]
     rig.wait("tiers for pods as they are", lambda: leader.metric("kwatt_extender_tiers_pod_cores") == 2)
     print("ok pods go to low tiers, and nothing is asked")
+
+
+def pods_go_where_the_fewest_watts_are_added(rig: Rig) -> None:
+    """A node that is the cheapest until its half, and then the dearest. No pod runs here, so each counts by what it requests."""
+    for pod in rig.server.request("GET", scheduler_rig.PODS)["items"]:
+        rig.delete(pod["metadata"]["name"])
+    leader, cores, chosen = rig.extenders[rig.leader()], 8, []
+    rig.watts.update(cheap=2, between=6, dear=4)
+    rig.steep, rig.used_mcpu = {"cheap": 9}, 0
+    for n in range(6):
+        added = {node: rig.watts_at(node, cores * (chosen.count(node) + 1)) - rig.watts_at(node, cores * chosen.count(node)) for node in rig.watts}
+        best = min(added, key=added.get)
+        rig.wait(f"{n} pods to count and {best} to be the cheapest", lambda n=n, best=best: (
+            leader.metric("kwatt_extender_pods_in_flight") == n and
+            rig.tier(best) == "0" and not {"0", None} & set(rig.tiers(*(node for node in added if node != best)))))
+        chosen.append(rig.goes_to(f"watts-{n}", cores=cores))
+        check(chosen[-1] == best, f"pod {n} went to {chosen[-1]}, where it adds {added[chosen[-1]]} W; on {best} {added[best]}")
+    check(chosen == ["cheap"] * 4 + ["dear"] * 2, f"pods went to {chosen}")
+    for n in range(6):
+        rig.delete(f"watts-{n}")
+    rig.watts.update({name: watts for name, watts in CORES.items() if watts})
+    rig.steep, rig.used_mcpu = {}, USED_MCPU
+    rig.wait("labels as before", lambda: rig.tiers("cheap", "dear") == ["0", "9"])
+    print("ok pods go where the fewest watts are added")
 
 
 def foreign_labels_are_mended(rig: Rig) -> None:
@@ -221,5 +252,6 @@ def the_lease_is_handed_back(rig: Rig) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(scheduler_rig.run(Rig, nodes_are_labelled, pods_go_to_low_tiers, foreign_labels_are_mended, writes_are_few, another_takes_over,
-                               unknown_nodes_lose_theirs, the_api_server_may_go, the_lease_is_handed_back, server=Server))
+    sys.exit(scheduler_rig.run(
+        Rig, nodes_are_labelled, pods_go_to_low_tiers, pods_go_where_the_fewest_watts_are_added, foreign_labels_are_mended, writes_are_few,
+        another_takes_over, unknown_nodes_lose_theirs, the_api_server_may_go, the_lease_is_handed_back, server=Server))
