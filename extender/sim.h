@@ -61,7 +61,8 @@ enum ext_sim_policy {
     EXT_SIM_MARGINAL, /**< the watts that the pod adds now, by the node's curve itself */
     EXT_SIM_PEAKS,    /**< the same by Peaks' exponential, from measured use alone */
     EXT_SIM_KWATT,
-    EXT_SIM_TIERS, /**< NodeAffinity by the tiers that kwatt labels nodes with */
+    EXT_SIM_TIERS, /**< NodeAffinity by the tiers that kwatt labels nodes with, in the profile that
+                        `kwatt scheduler-config --tiers` prints */
     EXT_SIM_POLICY__MAX
 };
 
@@ -72,7 +73,7 @@ extern const char *const ext_sim_policy_names[EXT_SIM_POLICY__MAX];
 enum ext_sim_profile {
     EXT_SIM_PROFILE_DEFAULT, /**< LeastAllocated and BalancedAllocation, as without a configuration
                               */
-    EXT_SIM_PROFILE_QUIET,   /**< nothing: both are disabled, as kwatt scheduler-config prints */
+    EXT_SIM_PROFILE_QUIET,   /**< nothing: both are disabled */
     EXT_SIM_PROFILE__MAX
 };
 

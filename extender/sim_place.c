@@ -47,12 +47,14 @@ static size_t find_nodes(struct ext_sim *sim, const struct ext_sim_pod *pod)
 static void ask_plugins(struct ext_sim *sim, const struct ext_sim_pod *pod, size_t n)
 {
     enum ext_sim_policy policy = sim->conf.policy;
+    bool beside = policy != EXT_SIM_SPREAD && policy != EXT_SIM_PACK && policy != EXT_SIM_TIERS;
+    bool resources = !beside || sim->conf.profile == EXT_SIM_PROFILE_DEFAULT;
     const struct ext_sim_question question = {
         .request_mcpu = pod->request_mcpu,
         .request_mib = pod->request_mib,
         .has_workload = pod->workload > 0,
-        .by_resources = policy == EXT_SIM_SPREAD || policy == EXT_SIM_PACK ||
-                        sim->conf.profile == EXT_SIM_PROFILE_DEFAULT,
+        .fit = resources,
+        .balanced = resources && policy != EXT_SIM_TIERS,
         .most_allocated = policy == EXT_SIM_PACK,
     };
 

@@ -24,6 +24,20 @@ static double part_of(double used, double capacity)
     return capacity > 0 && used < capacity ? used / capacity : 1;
 }
 
+/** NodeResourcesFit by the parts that are taken with the pod. */
+static int64_t fit(bool most_allocated, double cpu_part, double memory_part)
+{
+    if (most_allocated)
+        return ((int64_t)(cpu_part * TOP) + (int64_t)(memory_part * TOP)) / 2;
+    return ((int64_t)((1 - cpu_part) * TOP) + (int64_t)((1 - memory_part) * TOP)) / 2;
+}
+
+/** NodeResourcesBalancedAllocation: the standard deviation of two numbers. */
+static int64_t balance(double cpu_part, double memory_part)
+{
+    return (int64_t)((1 - fabs(cpu_part - memory_part) / 2) * TOP);
+}
+
 static int64_t by_resources(const struct ext_sim_question *question,
                             const struct ext_sim_candidate *candidate)
 {
@@ -33,12 +47,9 @@ static int64_t by_resources(const struct ext_sim_question *question,
     double memory_part = candidate->capacity_mib > 0
                              ? part_of(candidate->requested_mib + mib, candidate->capacity_mib)
                              : cpu_part;
-    int64_t fit = question->most_allocated
-                      ? ((int64_t)(cpu_part * TOP) + (int64_t)(memory_part * TOP)) / 2
-                      : ((int64_t)((1 - cpu_part) * TOP) + (int64_t)((1 - memory_part) * TOP)) / 2;
 
-    /* standard deviation of two numbers */
-    return fit + (int64_t)((1 - fabs(cpu_part - memory_part) / 2) * TOP);
+    return (question->fit ? fit(question->most_allocated, cpu_part, memory_part) : 0) +
+           (question->balanced ? balance(cpu_part, memory_part) : 0);
 }
 
 /** PodTopologySpread over host names: fewer replicas of the workload are better. */
@@ -62,7 +73,7 @@ void ext_sim_plugins(const struct ext_sim_question *question,
                      int64_t *ret_points)
 {
     for (size_t i = 0; i < n; i++)
-        ret_points[i] = question->by_resources ? by_resources(question, &candidates[i]) : 0;
+        ret_points[i] = by_resources(question, &candidates[i]);
     if (question->has_workload)
         by_replicas(candidates, n, scratch, ret_points);
 }

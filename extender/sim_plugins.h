@@ -22,7 +22,8 @@ struct ext_sim_candidate {
 struct ext_sim_question {
     double request_mcpu, request_mib;
     bool has_workload;   /**< PodTopologySpread's default constraints apply */
-    bool by_resources;   /**< NodeResourcesFit and BalancedAllocation score */
+    bool fit;            /**< NodeResourcesFit scores */
+    bool balanced;       /**< NodeResourcesBalancedAllocation scores */
     bool most_allocated; /**< NodeResourcesFit prefers the fuller */
 };
 

@@ -71,7 +71,9 @@ static const struct kw_conf_option rows[] = {
      .offset = AT(resource_scores),
      .def = "true",
      .group = "Placement",
-     .help = "beside these, NodeResourcesFit and BalancedAllocation score, too"},
+     .help =
+         "beside kwatt, marginal and peaks, NodeResourcesFit and BalancedAllocation score, too;\n"
+         "beside tiers it is NodeResourcesFit, as in the profile that scheduler-config prints"},
     {.flag = "tier-age",
      .type = KW_CONF_DURATION_NS,
      .offset = AT(tier_age_ns),

@@ -266,17 +266,18 @@ static void tell_traces(void)
     }
 }
 
-/** Labels of nodes in place of a call for each pod, by how long they stay. */
+/** Labels of nodes in place of a call for each pod, by how long they stay; both as
+ * `kwatt scheduler-config` prints them. */
 static void tell_tiers(void)
 {
     static const struct {
         struct variant variant;
         double age_s;
     } tiers[] = {
-        {{"kwatt", EXT_SIM_KWATT, EXT_SIM_PROFILE_DEFAULT, 5, 0, 5, 0}, 0},
-        {{"tiers, always new", EXT_SIM_TIERS, EXT_SIM_PROFILE_DEFAULT, 5, 0, 5, 0}, 0},
-        {{"tiers, for 60 s", EXT_SIM_TIERS, EXT_SIM_PROFILE_DEFAULT, 5, 0, 5, 0}, 60},
-        {{"tiers, for 300 s", EXT_SIM_TIERS, EXT_SIM_PROFILE_DEFAULT, 5, 0, 5, 0}, 300},
+        {{"kwatt at weight 3", EXT_SIM_KWATT, EXT_SIM_PROFILE_DEFAULT, 3, 0, 5, 0}, 0},
+        {{"tiers, always new", EXT_SIM_TIERS, EXT_SIM_PROFILE_DEFAULT, 3, 0, 5, 0}, 0},
+        {{"tiers, for 60 s", EXT_SIM_TIERS, EXT_SIM_PROFILE_DEFAULT, 3, 0, 5, 0}, 60},
+        {{"tiers, for 300 s", EXT_SIM_TIERS, EXT_SIM_PROFILE_DEFAULT, 3, 0, 5, 0}, 300},
     };
     double saved[KW_ARRAY_SIZE(tiers)] = {0};
     char name[160];
@@ -301,8 +302,6 @@ static void tell_tiers(void)
             for (size_t v = 0; v < KW_ARRAY_SIZE(tiers); v++) {
                 double part = median(energy[v], seeds());
                 saved[v] += 1 - part;
-                if (v == 0)
-                    continue;
                 (void)snprintf(name, sizeof(name), "%s fleet, %.0f %% load: %s",
                                sim_fleet_names[fleet], 100 * loads[l], tiers[v].variant.name);
                 show(name, 100 * part, "% of the default plugins' energy", (double)NAN);

@@ -407,6 +407,7 @@ profiles:
     score:
       disabled:
       - name: NodeResourcesBalancedAllocation
+      - name: ImageLocality
       enabled:
       - name: NodeAffinity
         weight: {{ .Values.scheduler.weight }}

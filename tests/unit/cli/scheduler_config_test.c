@@ -154,7 +154,8 @@ static void tiers_stand_in_the_text(void **state)
     (void)state;
     static const char *const has[] = {
         "\nprofiles:\n- schedulerName: green\n",
-        "\n      - name: NodeResourcesBalancedAllocation\n      enabled:\n",
+        "\n      - name: NodeResourcesBalancedAllocation\n      - name: ImageLocality\n      "
+        "enabled:\n",
         "\n      - name: NodeAffinity\n        weight: 5\n",
         "- weight: 88\n          preference:\n            matchExpressions:\n            - {key: "
         "kwatt.io/power-tier, operator: In, values: [\"0\", \"1\"]}\n",

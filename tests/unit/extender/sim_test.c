@@ -129,7 +129,7 @@ static void test_plugins(void **state)
         {.capacity_mcpu = 4000, .requested_mcpu = 2000, .replicas = 2},
     };
     struct ext_sim_question question = {
-        .request_mcpu = 1000, .request_mib = 2048, .by_resources = true};
+        .request_mcpu = 1000, .request_mib = 2048, .fit = true, .balanced = true};
     double scratch[3];
     int64_t points[3];
 
@@ -140,6 +140,9 @@ static void test_plugins(void **state)
     question.most_allocated = true;
     ext_sim_plugins(&question, candidates, 3, scratch, points);
     assert_int_equal(points[1], (75 + 25) / 2 + 75);
+    question.balanced = false;
+    ext_sim_plugins(&question, candidates, 3, scratch, points);
+    assert_int_equal(points[1], (75 + 25) / 2);
     question = (struct ext_sim_question){.has_workload = true};
     ext_sim_plugins(&question, candidates, 3, scratch, points);
     assert_int_equal(points[0], 200);
@@ -149,6 +152,24 @@ static void test_plugins(void **state)
                                       {1000, 420}, {5000, 500}, {15000, 750}};
     for (size_t i = 0; i < KW_ARRAY_SIZE(sizes); i++)
         assert_int_equal(ext_sim_sample_size(sizes[i][0]), sizes[i][1]);
+}
+
+/* Tiers have NodeResourcesFit beside them and no balance, whatever the extender has. */
+static void test_profile_of_tiers(void **state)
+{
+    (void)state;
+    const struct sim_setting setting = {
+        .fleet = SIM_FLEET_OLD, .load = 0.3, .scale = 0.1, .seed = 2};
+    struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_TIERS, 6000);
+    struct ext_sim_result with, without;
+    struct ext_sim_input input;
+
+    assert_int_equal(sim_cluster_make(&setting, &input), 0);
+    assert_int_equal(ext_sim_run(&input, &conf, &with, NULL), 0);
+    conf.profile = EXT_SIM_PROFILE_QUIET;
+    assert_int_equal(ext_sim_run(&input, &conf, &without, NULL), 0);
+    assert_memory_equal(&with, &without, sizeof(with));
+    ext_sim_input_free(&input);
 }
 
 /* Equal figures again, and what each policy is known for. */
@@ -199,9 +220,13 @@ static void test_bad_input(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_energy_by_hand), cmocka_unit_test(test_sleep_and_price),
-        cmocka_unit_test(test_lives),          cmocka_unit_test(test_plugins),
-        cmocka_unit_test(test_policies),       cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_energy_by_hand),
+        cmocka_unit_test(test_sleep_and_price),
+        cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_plugins),
+        cmocka_unit_test(test_profile_of_tiers),
+        cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
