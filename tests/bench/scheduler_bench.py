@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods per second of the real kube-scheduler: alone, with kwatt's extender, with one that answers a constant, with one in Go.
 
-usage: scripts/bench scheduler [--quick]       15 minutes, 5 with --quick, and some for the first build of Kubernetes
+usage: scripts/bench scheduler [--quick]       20 minutes, 7 with --quick, and some for the first build of Kubernetes
 
 etcd, kube-apiserver and kube-scheduler are real and on loopback; nodes are objects of a real one's size (12 kB) without kubelets,
 and no controllers run. A run: 1000 pods of 4 kB are created while the scheduler is down, then it is started, and its own counter
@@ -9,6 +9,9 @@ of scheduled pods is read until it has all: watching pods from here would cost m
 from the first reading that is not 0 to the last but the final one. Modes take turns, each round the other way round, and a ratio
 is the median of the rounds' ratios: what else the machine does falls on all alike. There are as many rounds as the time allows,
 one at least. kwatt's CPU holds its reading of Redis once a second too, which is much of it where few pods a second are placed.
+
+Tiers and no extender differ by less than two runs of either do, so these two have many rounds of their own, five at least, and the
+quartiles of the rounds' ratios stand beside the median.
 
 All nodes fit, so each extender gets and gives equal lists:
   500 nodes    percentageOfNodesToScore 100, as `kwatt scheduler-config --filter` prints: 500 names a call
@@ -18,7 +21,8 @@ All nodes fit, so each extender gets and gives equal lists:
   Nodes form   nodeCacheCapable false, 40 pods a run: each takes a tenth of a second, nearly all of it the scheduler's own
 
 The fleet in Redis is written by fleet_fill; the static extender is static_extender.c; the Go one is e2e/tools/goextender.
-Environment, for a test on a small scale: KWATT_BENCH_NODES "500 5000", KWATT_BENCH_PODS "1000 40", KWATT_BENCH_MINUTES 14.
+Environment, for a test on a small scale: KWATT_BENCH_NODES "500 5000", KWATT_BENCH_PODS "1000 40", KWATT_BENCH_MINUTES 19,
+KWATT_BENCH_PAIRS 5; to look closer at a part: KWATT_BENCH_PART tiers.
 """
 import base64
 import collections
@@ -61,9 +65,8 @@ def numbers(name: str, default: str) -> list[float]:
 
 NODES = [int(n) for n in numbers("NODES", "500 5000")]
 PODS = dict(zip((NAMES, OBJECTS), map(int, numbers("PODS", "1000 40"))))
-SECONDS = 60 * numbers("MINUTES", "4" if os.environ.get("KWATT_BENCH_QUICK") == "1" else "14")[0]
-SHARE = {NAMES: 3, OBJECTS: 1}      # of the time
-ROUNDS_MAX = 9
+SECONDS = 60 * numbers("MINUTES", "6" if os.environ.get("KWATT_BENCH_QUICK") == "1" else "19")[0]
+PAIRS = int(numbers("PAIRS", "5")[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,8 +79,9 @@ class Mode:
         return f"{self.who}, {self.verbs}, {self.form}" if self.verbs else self.who
 
 
+PAIR = [Mode("none"), Mode("tiers")]
 # kwatt stands beside the one it is bound to most tightly
-MODES = [Mode("none"), Mode("tiers"), *(Mode(who, verbs) for verbs in (BOTH, SCORE) for who in ("go", "kwatt", "static"))]
+MODES = [Mode("none"), *(Mode(who, verbs) for verbs in (BOTH, SCORE) for who in ("go", "kwatt", "static"))]
 OBJECT_MODES = [Mode(who, verbs, OBJECTS) for verbs in (BOTH, SCORE) for who in ("go", "kwatt", "static")]
 
 
@@ -305,7 +309,14 @@ def slope(readings: list[Reading]) -> Run:
     return Run(pods / (last.at - first.at), extender_us, (last.scheduler_us - first.scheduler_us) / pods + extender_us)
 
 
-Scenario = collections.namedtuple("Scenario", "nodes form modes")
+# share: of the time; least and most: rounds
+Scenario = collections.namedtuple("Scenario", "nodes form modes share least most")
+
+
+def scenarios() -> list[Scenario]:
+    parts = [("tiers", NAMES, PAIR, 2, PAIRS, 40), ("extenders", NAMES, MODES, 3, 1, 9), ("extenders", OBJECTS, OBJECT_MODES, 1, 1, 9)]
+    wanted = os.environ.get("KWATT_BENCH_PART")
+    return [Scenario(nodes, *part[1:]) for nodes in NODES for part in parts if wanted in (None, part[0])]
 
 
 def tell(name: str, value: float, unit: str, better: str, **more) -> None:
@@ -338,12 +349,24 @@ class Report:
              reference={"name": other, "value": round(self.median(theirs, field), 1)},
              ratio=round(statistics.median(a / b for a, b in pairs), 3), **more)
 
+    def print_pair(self) -> None:
+        """Tiers beside no extender, and how far the rounds' ratios lie apart."""
+        none, tiers = PAIR
+        self.compare("tiers", "", "none", "pods_per_s", bound=TIERS_KEEP)
+        self.compare("tiers", "", "none", "both_us")
+        for what, field in (("", "pods_per_s"), (": CPU per pod", "both_us")):
+            ratios = sorted(getattr(a, field) / getattr(b, field) for a, b in zip(self.runs[tiers], self.runs[none]))
+            for quartile, index in (("lower", len(ratios) // 4), ("upper", -1 - len(ratios) // 4)):
+                print(json.dumps({"name": f"{self.scenario.nodes} nodes: tiers{what}: {quartile} quartile of the rounds' ratios",
+                                  "value": round(ratios[index], 3), "unit": f"of none's, {len(ratios)} rounds"}), flush=True)
+
     def print(self) -> None:
+        if self.scenario.modes is PAIR:
+            self.print_pair()
+            return
         none = Mode("none")
         if none in self.runs:
             tell(f"{self.scenario.nodes} nodes: no extender", self.median(none, "pods_per_s"), "pods/s", "higher")
-        self.compare("tiers", "", "none", "pods_per_s", bound=TIERS_KEEP)
-        self.compare("tiers", "", "none", "both_us")
         for verbs in (BOTH, SCORE):
             for who in ("static", "go", "kwatt"):
                 self.compare(who, verbs, "none", "pods_per_s")
@@ -363,12 +386,12 @@ class Schedule:
 
     def share(self) -> float:
         """Seconds for the scenario that comes next: its part of what is left."""
-        weights = [SHARE[scenario.form] for scenario in self.left]
+        weights = [scenario.share for scenario in self.left]
         return max(self.end - time.monotonic(), 0) * weights[0] / sum(weights)
 
     def one_more(self, rounds: int, begin: float, share: float) -> bool:
-        spent = time.monotonic() - begin
-        return rounds == 0 or (rounds < ROUNDS_MAX and spent + spent / rounds <= share)
+        spent, scenario = time.monotonic() - begin, self.left[0]
+        return rounds < scenario.least or (rounds < scenario.most and spent + spent / rounds <= share)
 
     def say(self, text: str) -> None:
         left = self.end - time.monotonic()
@@ -376,12 +399,11 @@ class Schedule:
 
 
 def measure(server: Server) -> None:
-    scenarios = [Scenario(nodes, form, modes) for nodes in NODES for form, modes in ((NAMES, MODES), (OBJECTS, OBJECT_MODES))]
-    schedule = Schedule(scenarios)
+    schedule = Schedule(scenarios())
     bench = Bench(server)
     bench.start_redis()
     try:
-        for scenario in scenarios:
+        for scenario in list(schedule.left):
             if scenario.nodes != bench.nodes:
                 schedule.say(f"creating {scenario.nodes} nodes")
                 bench.grow(scenario.nodes)

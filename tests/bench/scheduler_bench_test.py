@@ -10,7 +10,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 # every program in both forms; in the last of these modes it is interrupted
-PART = "import sys, scheduler_bench as b; b.MODES, b.OBJECT_MODES = b.MODES[:5], b.OBJECT_MODES[:4]; sys.exit(b.main())"
+PART = "import sys, scheduler_bench as b; b.MODES, b.OBJECT_MODES = b.MODES[:4], b.OBJECT_MODES[:4]; sys.exit(b.main())"
 LAST_WHOLE = "static, filter + prioritize, Nodes"
 SKIPPED = 77
 
@@ -29,7 +29,8 @@ def processes_in(folder: str) -> list[str]:
 
 def run(folder: str) -> tuple[int, str, str]:
     """Runs it until that mode was reported, then interrupts it. Returns exit code, stdout, stderr."""
-    env = {**os.environ, "TMPDIR": folder, "PYTHONPATH": str(HERE), "KWATT_BENCH_NODES": "12", "KWATT_BENCH_PODS": "60 6", "KWATT_BENCH_MINUTES": "0"}
+    env = {**os.environ, "TMPDIR": folder, "PYTHONPATH": str(HERE), "KWATT_BENCH_NODES": "12", "KWATT_BENCH_PODS": "60 6", "KWATT_BENCH_MINUTES": "0",
+           "KWATT_BENCH_PAIRS": "2"}
     with subprocess.Popen([sys.executable, "-c", PART], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env=env, start_new_session=True) as bench:
         text = ""
@@ -52,6 +53,8 @@ def main() -> int:
     name = "12 nodes, names, filter + prioritize: "
     wanted = {("12 nodes: no extender", None)}
     wanted |= {("12 nodes: tiers" + what, "none") for what in ("", ": CPU per pod, the scheduler's too")}
+    wanted |= {(f"12 nodes: tiers{what}: {which} quartile of the rounds' ratios", None)
+               for what in ("", ": CPU per pod") for which in ("lower", "upper")}
     wanted |= {(name + who, "none") for who in ("static", "go", "kwatt", "kwatt: CPU per pod, the scheduler's too")}
     wanted |= {(name + what, other) for what in ("kwatt", "kwatt: its CPU per pod") for other in ("static", "go")}
     for what, good in ((f"exit code {code}", code == 130), (f"left behind: {left}", not left),
