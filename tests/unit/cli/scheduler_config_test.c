@@ -149,26 +149,28 @@ static void https_stands_in_the_text(void **state)
     }
 }
 
+/** What stands between the weight of a term and its operator. */
+#define TERM                                                 \
+    "          preference:\n            matchExpressions:\n" \
+    "            - {key: kwatt.io/power-tier, operator: "
+
 static void tiers_stand_in_the_text(void **state)
 {
     (void)state;
     static const char *const has[] = {
         "\nprofiles:\n- schedulerName: green\n",
-        "\n      - name: NodeResourcesBalancedAllocation\n      - name: ImageLocality\n      "
-        "enabled:\n",
+        "\n      disabled:\n",
+        "\n      - name: NodeResourcesBalancedAllocation\n      - name: ImageLocality\n",
+        "\n      enabled:\n",
         "\n      - name: NodeAffinity\n        weight: 5\n",
-        "- weight: 88\n          preference:\n            matchExpressions:\n            - {key: "
-        "kwatt.io/power-tier, operator: In, values: [\"0\", \"1\"]}\n",
-        "- weight: 44\n          preference:\n            matchExpressions:\n            - {key: "
-        "kwatt.io/power-tier, operator: NotIn, values: [\"0\", \"1\", \"6\", \"7\", \"8\", "
-        "\"9\"]}\n",
-        "- weight: 22\n          preference:\n            matchExpressions:\n            - {key: "
-        "kwatt.io/power-tier, operator: In, values: [\"2\", \"3\", \"6\", \"7\"]}\n",
-        "- weight: 11\n          preference:\n            matchExpressions:\n            - {key: "
-        "kwatt.io/power-tier, operator: In, values: [\"0\", \"2\", \"4\", \"6\", \"8\"]}\n",
+        "- weight: 88\n" TERM "In, values: [\"0\", \"1\"]}\n",
+        "- weight: 44\n" TERM "NotIn, values: [\"0\", \"1\", \"6\", \"7\", \"8\", \"9\"]}\n",
+        "- weight: 22\n" TERM "In, values: [\"2\", \"3\", \"6\", \"7\"]}\n",
+        "- weight: 11\n" TERM "In, values: [\"0\", \"2\", \"4\", \"6\", \"8\"]}\n",
     };
-    static const char *const refused[] = {"--tiers " URL, "--tiers --filter", "--tiers --check",
-                                          "--tiers --ca-file=/a", "--tiers --scheduler-name=a#b"};
+    static const char *const refused[] = {"--tiers --extender-url=http://a:1", "--tiers --filter",
+                                          "--tiers --check", "--tiers --ca-file=/a",
+                                          "--tiers --scheduler-name=a#b"};
     kw_cleanup_free char *text = NULL, *nothing = NULL;
 
     assert_int_equal(run_words("--tiers --scheduler-name=green --weight=5", &text, &nothing), 0);
