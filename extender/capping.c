@@ -7,7 +7,6 @@
 #include "extender/capping.h"
 
 #include <errno.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,10 +132,11 @@ struct ext_waiters *ext_capping_waiters(struct ext_capping *capping)
     return &capping->waiters;
 }
 
-bool ext_capping_wanted(struct ext_capping *capping)
+bool ext_capping_wanted(struct ext_capping *capping, double *ret_sigmas)
 {
     (void)pthread_mutex_lock(&capping->lock);
     bool wanted = ext_caps_any(capping->tree, capping->table);
+    *ret_sigmas = capping->conf.policy.sigmas;
     (void)pthread_mutex_unlock(&capping->lock);
     return wanted;
 }
@@ -470,10 +470,8 @@ void ext_capping_round(struct ext_capping *capping, const struct ext_snapshot *s
     (void)pthread_mutex_lock(&capping->lock);
     if (ext_kube_writer_failed_to_wake(capping->writer))
         capping->waiters.missed = true;
-    double held_mcpu =
-        (double)held.mcpu + capping->conf.policy.sigmas * sqrt((double)held.variance_mcpu2);
-    size_t n = ext_headroom_plan(snapshot, capping->table, &capping->waiters, held_mcpu,
-                                 (double)held.mw, kw_random_u32(), now_ns, writes);
+    size_t n = ext_headroom_plan(snapshot, capping->table, &capping->waiters, &held,
+                                 kw_random_u32(), now_ns, writes);
     (void)pthread_mutex_unlock(&capping->lock);
     for (size_t i = 0; i < n; i++)
         ext_kube_writer_headroom(capping->writer, &writes[i]);

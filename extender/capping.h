@@ -49,8 +49,9 @@ void ext_capping_free(struct ext_capping **capping);
 struct ext_tally *ext_capping_tally(struct ext_capping *capping);
 struct ext_waiters *ext_capping_waiters(struct ext_capping *capping);
 
-/** Whether there are caps to build: in flight is to be counted for them. */
-bool ext_capping_wanted(struct ext_capping *capping);
+/** Whether there are caps to build: in flight is to be counted for them.
+ * @param ret_sigmas deviations that predictions are raised by. */
+bool ext_capping_wanted(struct ext_capping *capping, double *ret_sigmas);
 
 /**
  * Builds the caps of a snapshot that nobody reads yet, or leaves it without, and prices its nodes.

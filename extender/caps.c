@@ -210,6 +210,7 @@ struct ext_caps *ext_caps_build(const struct ext_caps_sources *sources)
         return NULL;
     caps->n_nodes = sources->n;
     caps->sigmas = sources->policy->sigmas;
+    caps->use = EXT_USE_AS_EXPECTED;
     caps->tree = ext_cap_tree_share(sources->tree);
     caps->nodes = calloc(sources->n + 1, sizeof(*caps->nodes));
     caps->domains = calloc(n_domains + 1, sizeof(*caps->domains));
@@ -233,15 +234,24 @@ struct ext_caps *ext_caps_build(const struct ext_caps_sources *sources)
     return caps;
 }
 
+double ext_caps_variance_mcpu2(const struct ext_caps *caps, double mcpu, double variance_mcpu2)
+{
+    double sigma = caps->use.spread * mcpu;
+
+    return sigma * sigma > variance_mcpu2 ? sigma * sigma : variance_mcpu2;
+}
+
 void ext_caps_move(struct ext_caps *caps, size_t index, double mcpu, double mw,
                    double variance_mcpu2)
 {
     struct ext_cap_node *node = &caps->nodes[index];
-    double taken = ext_cap_price_mw(node, mcpu + caps->sigmas * sqrt(variance_mcpu2)) + mw;
+    double likely = mcpu * caps->use.flight;
+    double variance = ext_caps_variance_mcpu2(caps, mcpu, variance_mcpu2);
+    double taken = ext_cap_price_mw(node, likely + caps->sigmas * sqrt(variance)) + mw;
 
     node->hard_mw = node->hard_mw - taken;
     node->soft_mw = node->soft_mw - taken;
-    node->room_mcpu = node->room_mcpu - mcpu;
+    node->room_mcpu = node->room_mcpu - likely;
     for (uint32_t at = node->domain; at != 0; at = caps->tree->domains[at - 1].parent) {
         struct ext_cap_domain *domain = &caps->domains[at - 1];
         domain->own_hard_mw = domain->own_hard_mw - taken;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "extender/cap_tree.h"
+#include "extender/growth.h"
 #include "extender/node_table.h"
 #include "extender/watts.h"
 
@@ -69,6 +70,7 @@ struct ext_cap_domain {
 struct ext_caps {
     size_t n_nodes;
     double sigmas;                  /**< of the policy */
+    struct ext_use use;             /**< what pods count as; as expected, until the owner says */
     struct ext_cap_node *nodes;     /**< as in the snapshot */
     struct ext_cap_tree *tree;      /**< shared with its maker */
     struct ext_cap_domain *domains; /**< as in the tree */
@@ -111,9 +113,13 @@ struct ext_caps *ext_caps_build(const struct ext_caps_sources *sources);
 void ext_caps_free(struct ext_caps **caps);
 
 /** A pod was placed: while requests read, rooms shrink. One thread at a time.
- * @param variance_mcpu2 of its use. */
+ * @param mcpu expected. @param variance_mcpu2 of its use. */
 void ext_caps_move(struct ext_caps *caps, size_t index, double mcpu, double mw,
                    double variance_mcpu2);
+
+/** Variance of the use of a pod that was expected to be `mcpu`: as is known of it, and no less than
+ * was learnt of all. */
+double ext_caps_variance_mcpu2(const struct ext_caps *caps, double mcpu, double variance_mcpu2);
 
 /** What a pod needs, and what others may take that were let in and not seen since. */
 struct ext_cap_need {

@@ -26,6 +26,7 @@
 #include "extender/bound_pod.h"
 #include "extender/ledger.h"
 #include "extender/pool.h"
+#include "extender/uptake.h"
 
 /** "spec.nodeName!=,status.phase=Pending" */
 #define QUERY "fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%3DPending"
@@ -40,6 +41,7 @@ struct ext_flights {
     pthread_mutex_t lock;
     /* under lock */
     struct ext_ledger *ledger;
+    struct ext_uptake *uptake; /**< NULL: there are no caps */
     struct ext_snapshot *last; /**< conf.out's; replaced under the lock alone */
     bool seen;                 /**< the API server tells of pods */
     int64_t blind_since_ns;    /**< when it ceased to */
@@ -58,6 +60,10 @@ int ext_flights_new(const struct ext_flights_conf *conf, struct ext_flights **re
     int rc = -ENODATA;
     if (getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed))
         rc = ext_ledger_new(seed, &flights->ledger);
+    if (rc == 0 && conf->capping != NULL) {
+        flights->uptake = ext_uptake_new();
+        rc = flights->uptake == NULL ? -ENOMEM : 0;
+    }
     if (rc < 0)
         ext_flights_free(&flights);
     else
@@ -73,6 +79,7 @@ void ext_flights_free(struct ext_flights **flights)
         return;
     kw_kube_watch_free(&f->watch);
     ext_ledger_free(&f->ledger);
+    ext_uptake_free(&f->uptake);
     (void)pthread_mutex_destroy(&f->lock);
     free(f);
     *flights = NULL;
@@ -96,14 +103,24 @@ static bool is_blind(const struct ext_flights *flights, int64_t now_ns)
     return !flights->seen && now_ns - flights->blind_since_ns > BLIND_NS;
 }
 
+/** For /metrics. */
+static void tell_use(struct ext_stats *stats, const struct ext_use *use)
+{
+    stats->caps_flight_permille = (uint64_t)(use->flight * 1000);
+    stats->caps_fresh_permille = (uint64_t)(use->fresh * 1000);
+    stats->caps_settling_permille = (uint64_t)(use->settling * 1000);
+}
+
 /** Gives a snapshot that nobody reads yet what is in flight, and its caps. @return 0 or -ENOMEM. */
 static int settle(struct ext_flights *flights, struct ext_snapshot *fresh, int64_t now_ns)
 {
     struct ext_capping *capping = flights->conf.capping;
-    bool capped = capping != NULL && ext_capping_wanted(capping);
+    double sigmas = 0;
+    bool capped = capping != NULL && ext_capping_wanted(capping, &sigmas);
     bool blind = is_blind(flights, now_ns);
     kw_cleanup_free double *mcpu = calloc(fresh->n + 1, sizeof(*mcpu));
     kw_cleanup_free struct ext_held *held = calloc(fresh->n + 1, sizeof(*held));
+    int rc = 0;
 
     if (mcpu == NULL || held == NULL)
         return -ENOMEM;
@@ -119,7 +136,14 @@ static int settle(struct ext_flights *flights, struct ext_snapshot *fresh, int64
         ext_snapshot_restand(fresh);
     if (capping == NULL)
         return 0;
-    return ext_capping_settle(capping, fresh, held, flights->last, now_ns);
+    struct ext_use use = EXT_USE_AS_EXPECTED;
+    if (capped)
+        rc = ext_uptake_settle(flights->uptake, fresh, flights->last, sigmas, held, &use);
+    int settled = ext_capping_settle(capping, fresh, held, flights->last, now_ns);
+    if (fresh->caps != NULL)
+        fresh->caps->use = use;
+    tell_use(flights->conf.stats, capped ? &use : &(const struct ext_use){0});
+    return rc < 0 ? rc : settled;
 }
 
 void ext_flights_publish(struct ext_flights *flights, struct ext_snapshot *fresh, int64_t now_ns)

@@ -12,10 +12,11 @@
 #define VARIANCE_MAX_MCPU2 1e12
 
 /** What a pod adds to what is held. */
-static struct ext_tally_sum share_of(const struct kw_extender_pod *pod,
+static struct ext_tally_sum share_of(const struct ext_caps *caps, const struct kw_extender_pod *pod,
                                      const struct ext_outlook *outlook)
 {
-    double variance = ext_outlook_variance_mcpu2(outlook);
+    double variance =
+        ext_caps_variance_mcpu2(caps, (double)outlook->mcpu, ext_outlook_variance_mcpu2(outlook));
 
     if (pod->expected_mw > 0) /* what it draws is said, and nothing is left to chance */
         return (struct ext_tally_sum){.mw = pod->expected_mw};
@@ -25,27 +26,27 @@ static struct ext_tally_sum share_of(const struct kw_extender_pod *pod,
             (uint64_t)(variance < VARIANCE_MAX_MCPU2 ? variance : VARIANCE_MAX_MCPU2)};
 }
 
-static struct ext_cap_need need_of(const struct kw_extender_pod *pod,
+static struct ext_cap_need need_of(const struct ext_caps *caps, const struct kw_extender_pod *pod,
                                    const struct ext_tally_sum *share,
                                    const struct ext_tally_sum *others, double sigmas)
 {
     double variance = (double)share->variance_mcpu2 + (double)others->variance_mcpu2;
 
     return (struct ext_cap_need){
-        .mcpu = (double)share->mcpu,
+        .mcpu = (double)share->mcpu * caps->use.flight,
         .mw = (double)share->mw,
-        .held_mcpu = (double)others->mcpu + sigmas * sqrt(variance),
+        .held_mcpu = (double)others->mcpu * caps->use.flight + sigmas * sqrt(variance),
         .held_mw = (double)others->mw,
         .critical = pod->critical,
     };
 }
 
-struct ext_cap_need ext_gate_need(const struct kw_extender_pod *pod,
+struct ext_cap_need ext_gate_need(const struct ext_caps *caps, const struct kw_extender_pod *pod,
                                   const struct ext_outlook *outlook, double sigmas)
 {
-    const struct ext_tally_sum share = share_of(pod, outlook);
+    const struct ext_tally_sum share = share_of(caps, pod, outlook);
 
-    return need_of(pod, &share, &(const struct ext_tally_sum){0}, sigmas);
+    return need_of(caps, pod, &share, &(const struct ext_tally_sum){0}, sigmas);
 }
 
 static void look(const struct ext_caps *caps, const struct ext_args *args, struct ext_gate *gate)
@@ -62,12 +63,15 @@ static void look(const struct ext_caps *caps, const struct ext_args *args, struc
     }
 }
 
-/** Keeps a pod that nothing was left for, until it is let in. @param need of it alone. */
+/** Keeps a pod that nothing was left for, until it is let in. */
 static void wait_for_room(struct ext_waiters *waiters, uint64_t key, const struct ext_args *args,
-                          struct ext_cap_need need, int64_t now_ns)
+                          const struct ext_tally_sum *share, int64_t now_ns)
 {
-    struct ext_waiter waiter = {
-        .key = key, .mcpu = need.mcpu + need.held_mcpu, .mw = need.mw, .critical = need.critical};
+    struct ext_waiter waiter = {.key = key,
+                                .mcpu = (double)share->mcpu,
+                                .mw = (double)share->mw,
+                                .variance_mcpu2 = (double)share->variance_mcpu2,
+                                .critical = args->pod.critical};
     size_t n = ext_args_count(args);
 
     for (size_t i = 0; i < n; i++) {
@@ -83,11 +87,11 @@ void ext_gate_filter(struct ext_service *service, const struct ext_caps *caps,
 {
     const struct kw_extender_pod *pod = &args->pod;
     uint64_t key = ext_tally_key(pod->uid, pod->ns, pod->name);
-    const struct ext_tally_sum share = share_of(pod, outlook);
+    const struct ext_tally_sum share = share_of(caps, pod, outlook);
     struct ext_tally_sum others;
 
     ext_tally_put(service->tally, key, &share, now_ns, &others);
-    struct ext_gate gate = {.need = need_of(pod, &share, &others, sigmas)};
+    struct ext_gate gate = {.need = need_of(caps, pod, &share, &others, sigmas)};
     look(caps, args, &gate);
     bool rejected = false;
     for (unsigned i = EXT_CAP_PASSES + 1; i < EXT_CAP__MAX; i++) {
@@ -99,7 +103,7 @@ void ext_gate_filter(struct ext_service *service, const struct ext_caps *caps,
     else
         ext_tally_take_back(service->tally, key);
     if (gate.counts[EXT_CAP_PASSES] == 0 && rejected)
-        wait_for_room(service->waiters, key, args, ext_gate_need(pod, outlook, sigmas), now_ns);
+        wait_for_room(service->waiters, key, args, &share, now_ns);
     *ret = gate;
 }
 

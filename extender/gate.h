@@ -16,9 +16,9 @@ struct ext_gate {
     uint64_t counts[EXT_CAP__MAX]; /**< candidates by verdict */
 };
 
-/** What a pod needs by what is expected of it, where it does not say its watts: its CPU, and
- * `sigmas` deviations of what pods of its workload use. */
-struct ext_cap_need ext_gate_need(const struct kw_extender_pod *pod,
+/** What a pod needs by what is expected of it, and what that counts as under the caps, where it
+ * does not say its watts: its CPU, and `sigmas` deviations of what pods of its workload use. */
+struct ext_cap_need ext_gate_need(const struct ext_caps *caps, const struct kw_extender_pod *pod,
                                   const struct ext_outlook *outlook, double sigmas);
 
 /**

@@ -57,21 +57,25 @@ static void add_write(struct plan *plan, size_t index, bool wakes)
 
 /** A node that the waiter was offered and that the API server knows, with room for it now, or
  * SIZE_MAX. */
-static size_t room_for(const struct plan *plan, const struct ext_waiter *waiter, double held_mcpu,
-                       double held_mw)
+static size_t room_for(const struct plan *plan, const struct ext_waiter *waiter,
+                       const struct ext_tally_sum *held)
 {
     const struct ext_snapshot *snapshot = plan->snapshot;
-    const struct ext_cap_need need = {.mcpu = waiter->mcpu,
+    const struct ext_caps *caps = snapshot->caps;
+    double flight = caps == NULL ? 1 : caps->use.flight;
+    double sigmas = caps == NULL ? 0 : caps->sigmas;
+    double variance = waiter->variance_mcpu2 + (double)held->variance_mcpu2;
+    const struct ext_cap_need need = {.mcpu = waiter->mcpu * flight,
                                       .mw = waiter->mw,
-                                      .held_mcpu = held_mcpu,
-                                      .held_mw = held_mw,
+                                      .held_mcpu =
+                                          (double)held->mcpu * flight + sigmas * sqrt(variance),
+                                      .held_mw = (double)held->mw,
                                       .critical = waiter->critical};
 
     for (size_t i = 0; i < snapshot->n; i++) {
         size_t bit = i % EXT_WAITER_BITS;
         if ((waiter->nodes[bit / 64] >> (bit % 64) & 1) != 0 &&
-            (snapshot->caps == NULL ||
-             ext_caps_check(snapshot->caps, i, &need) == EXT_CAP_PASSES) &&
+            (caps == NULL || ext_caps_check(caps, i, &need) == EXT_CAP_PASSES) &&
             ext_node_table_find(plan->table, snapshot->nodes[i].name) != NULL)
             return i;
     }
@@ -89,7 +93,7 @@ static bool is_due(struct ext_waiter *waiter, bool fits, int64_t now_ns)
     return waiter->rejected ? now_ns >= waiter->next_ns : now_ns - waiter->woken_ns > MINUTE_NS;
 }
 
-static void wake(struct plan *plan, struct ext_waiters *waiters, double held_mcpu, double held_mw)
+static void wake(struct plan *plan, struct ext_waiters *waiters, const struct ext_tally_sum *held)
 {
     struct ext_waiter all[EXT_WAITERS_MAX];
     size_t n = ext_waiters_copy(waiters, plan->now_ns, all);
@@ -97,7 +101,7 @@ static void wake(struct plan *plan, struct ext_waiters *waiters, double held_mcp
 
     for (size_t i = 0; i < n; i++) {
         struct ext_waiter *waiter = &all[i];
-        size_t index = room_for(plan, waiter, held_mcpu, held_mw);
+        size_t index = room_for(plan, waiter, held);
         if (is_due(waiter, index != SIZE_MAX, plan->now_ns)) {
             if (!woken)
                 add_write(plan, index, true);
@@ -159,12 +163,12 @@ static bool is_turn(struct ext_node_entry *entry, uint32_t random, int64_t now_n
 }
 
 size_t ext_headroom_plan(const struct ext_snapshot *snapshot, struct ext_node_table *table,
-                         struct ext_waiters *waiters, double held_mcpu, double held_mw,
+                         struct ext_waiters *waiters, const struct ext_tally_sum *held,
                          uint32_t random, int64_t now_ns, struct ext_headroom_write *ret)
 {
     struct plan plan = {.snapshot = snapshot, .table = table, .writes = ret, .now_ns = now_ns};
 
-    wake(&plan, waiters, held_mcpu, held_mw);
+    wake(&plan, waiters, held);
     if (waiters->missed && plan.n == 0)
         wake_missed(&plan, waiters);
     for (size_t i = 0; i < snapshot->n && plan.n < EXT_HEADROOM_WRITES; i++) {

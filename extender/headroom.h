@@ -7,6 +7,7 @@
 
 #include "extender/node_table.h"
 #include "extender/snapshot.h"
+#include "extender/tally.h"
 #include "extender/waiters.h"
 
 /*
@@ -39,10 +40,10 @@ uint64_t ext_headroom_watts(const struct ext_caps *caps, size_t index);
 /**
  * @param snapshot without caps, all that wait are woken. @param table entries learn when they are
  * to be written.
- * @param held_mcpu, held_mw of pods that were let in and not seen since.
+ * @param held of pods that were let in and not seen since.
  * @param random any number, another one each time. @param ret EXT_HEADROOM_WRITES of them.
  * @return how many to write.
  */
 size_t ext_headroom_plan(const struct ext_snapshot *snapshot, struct ext_node_table *table,
-                         struct ext_waiters *waiters, double held_mcpu, double held_mw,
+                         struct ext_waiters *waiters, const struct ext_tally_sum *held,
                          uint32_t random, int64_t now_ns, struct ext_headroom_write *ret);

@@ -32,6 +32,7 @@ struct entry {
     uint32_t next;    /**< in its chain, or of the free ones */
     bool named;       /**< in the list at hand */
     int64_t since_ns; /**< when it came to its state */
+    double unseen;    /**< part of it that no sample had shown when that was asked last, 0..1 */
 };
 
 struct ext_ledger {
@@ -130,8 +131,12 @@ int ext_ledger_bound(struct ext_ledger *ledger, const struct ext_bound_pod *pod,
         index = ledger->n++;
         at = find(ledger, pod->uid); /* its chain may have moved */
     }
-    ledger->entries[index] = (struct entry){
-        .pod = *pod, .state = WAITING, .next = NONE, .named = true, .since_ns = now_ns};
+    ledger->entries[index] = (struct entry){.pod = *pod,
+                                            .state = WAITING,
+                                            .next = NONE,
+                                            .named = true,
+                                            .since_ns = now_ns,
+                                            .unseen = 1};
     *at = index;
     ledger->count++;
     return 1;
@@ -175,7 +180,23 @@ void ext_ledger_list_end(struct ext_ledger *ledger, int64_t now_ns)
     }
 }
 
-/** Part of a pod's CPU that its node's samples do not show, 0..1. @param node NULL: unknown. */
+static int64_t window_ns(const struct ext_node *node)
+{
+    return (int64_t)(node->interval_ns < EXT_INTERVAL_MAX_NS ? node->interval_ns
+                                                             : EXT_INTERVAL_MAX_NS);
+}
+
+/** Part of a pod that has left which its node's samples do not show, 0..1. */
+static double unseen(const struct entry *entry, const struct ext_node *node)
+{
+    double seen_ns = (double)(node->covered_ns - entry->since_ns);
+
+    if (seen_ns <= 0)
+        return 1;
+    return seen_ns >= (double)window_ns(node) ? 0 : 1 - seen_ns / (double)window_ns(node);
+}
+
+/** Part of a pod's CPU that counts as in flight, 0..1. @param node NULL: unknown. */
 static double weight(const struct entry *entry, const struct ext_node *node, int64_t now_ns)
 {
     int64_t age_ns = now_ns - entry->since_ns;
@@ -185,33 +206,40 @@ static double weight(const struct entry *entry, const struct ext_node *node, int
     if (node == NULL ||
         (age_ns > EXT_FLIGHT_SILENCE_NS && now_ns - node->fresh_ns > EXT_FLIGHT_SILENCE_NS))
         return 0;
-    double seen_ns = (double)(node->covered_ns - entry->since_ns);
-    double window_ns =
-        (double)(node->interval_ns < EXT_INTERVAL_MAX_NS ? node->interval_ns : EXT_INTERVAL_MAX_NS);
-    if (seen_ns <= 0)
-        return 1;
-    return seen_ns >= window_ns ? 0 : 1 - seen_ns / window_ns;
+    return unseen(entry, node);
 }
 
 /** Whether a pod counts for caps: whole, until a sample covers it whole, however long that takes.
  */
 static bool counts(const struct entry *entry, const struct ext_node *node, int64_t now_ns)
 {
-    int64_t window_ns = (int64_t)(node == NULL                              ? 0
-                                  : node->interval_ns < EXT_INTERVAL_MAX_NS ? node->interval_ns
-                                                                            : EXT_INTERVAL_MAX_NS);
-
     if (entry->state == WAITING)
         return true;
     return node != NULL && now_ns - entry->since_ns < EXT_HELD_NS &&
-           node->covered_ns < entry->since_ns + window_ns;
+           node->covered_ns < entry->since_ns + window_ns(node);
 }
 
 static void hold(const struct ext_bound_pod *pod, struct ext_held *held)
 {
     held->mw += (double)pod->mw;
-    held->mcpu += pod->mw > 0 ? 0 : (double)pod->mcpu;
-    held->variance_mcpu2 += pod->mw > 0 ? 0 : pod->variance_mcpu2;
+    if (pod->mw > 0)
+        return;
+    held->mcpu += (double)pod->mcpu;
+    held->square_mcpu2 += (double)pod->mcpu * (double)pod->mcpu;
+    held->variance_mcpu2 += pod->variance_mcpu2;
+}
+
+/** What the samples show of a pod that they did not show before. */
+static void see(struct entry *entry, const struct ext_node *node, struct ext_held *held)
+{
+    double left = entry->state == LEFT ? unseen(entry, node) : 1;
+
+    if (left >= entry->unseen)
+        return;
+    double mcpu = (entry->unseen - left) * (double)entry->pod.mcpu;
+    held->seen_mcpu += mcpu;
+    held->seen_square_mcpu2 += mcpu * (double)entry->pod.mcpu;
+    entry->unseen = left;
 }
 
 bool ext_ledger_settle(struct ext_ledger *ledger, struct ext_snapshot *snapshot, int64_t now_ns,
@@ -225,7 +253,7 @@ bool ext_ledger_settle(struct ext_ledger *ledger, struct ext_snapshot *snapshot,
             ret_held[i] = (struct ext_held){0};
     }
     for (uint32_t i = 0; i < ledger->n; i++) {
-        const struct entry *entry = &ledger->entries[i];
+        struct entry *entry = &ledger->entries[i];
         if (entry->state == FREE)
             continue;
         const struct ext_node *node =
@@ -236,6 +264,8 @@ bool ext_ledger_settle(struct ext_ledger *ledger, struct ext_snapshot *snapshot,
             any = true;
         }
         bool held = ret_held != NULL && counts(entry, node, now_ns);
+        if (ret_held != NULL && node != NULL)
+            see(entry, node, &ret_held[node - snapshot->nodes]);
         if (held && node != NULL)
             hold(&entry->pod, &ret_held[node - snapshot->nodes]);
         any = any || held;

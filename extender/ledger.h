@@ -74,8 +74,12 @@ void ext_ledger_list_end(struct ext_ledger *ledger, int64_t now_ns);
  * notwithstanding. */
 struct ext_held {
     double mcpu;           /**< of pods that do not say what they draw */
+    double square_mcpu2;   /**< sum of the squares of that */
     double variance_mcpu2; /**< of the use of those */
     double mw;             /**< of those that do */
+    /* of all pods that samples show, and did not show when this was asked last: */
+    double seen_mcpu;         /**< expected, by the part of it that is new */
+    double seen_square_mcpu2; /**< the same part of the squares of what is expected */
 };
 
 /** A pod that left, on a node that is silent, counts for caps so long. */

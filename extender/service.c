@@ -283,7 +283,8 @@ static int score_candidates(struct ext_service *service, struct ext_workspace *w
     const struct ext_caps *caps = caps_for(service, policy, snapshot, &args->pod);
     uint64_t penalised = 0;
     if (caps != NULL && args->want == EXT_ARGS_VERDICTS && n > 0) {
-        const struct ext_cap_need need = ext_gate_need(&args->pod, &outlook, policy->cap_sigmas);
+        const struct ext_cap_need need =
+            ext_gate_need(caps, &args->pod, &outlook, policy->cap_sigmas);
         penalised = ext_gate_penalise(caps, args, &need, workspace->scores);
     }
     note(service, workspace, snapshot, &outlook, &score, known, penalised, now_ns);
@@ -365,7 +366,8 @@ static bool keeps(void *user, const struct kw_extender_pod *pod, const struct kw
         return true;
     copy_name(&text, name);
     const struct ext_node *found = ext_snapshot_find(snapshot, name, strlen(name));
-    const struct ext_cap_need need = ext_gate_need(pod, &outlook, preemption->policy->cap_sigmas);
+    const struct ext_cap_need need =
+        ext_gate_need(caps, pod, &outlook, preemption->policy->cap_sigmas);
     return ext_gate_may_evict(caps, found == NULL ? 0 : (uint32_t)(found - snapshot->nodes) + 1,
                               &need, any_victims);
 }

@@ -208,6 +208,15 @@ static void page_caps(struct kw_metrics_page *page, const struct ext_stats *stat
     kw_metrics_u64(page, (const struct kw_label[]){{"reason", "stale"}, {0}}, stats->caps_stale);
     kw_metrics_u64(page, (const struct kw_label[]){{"reason", "unknown"}, {0}},
                    stats->caps_unknown);
+    kw_metrics_family(page, "kwatt_extender_caps_counted_permille", KW_METRIC_GAUGE,
+                      "What is counted under caps of a pod's expected CPU: in flight, and what is "
+                      "kept free for its growth afterwards.");
+    kw_metrics_u64(page, (const struct kw_label[]){{"of", "in_flight"}, {0}},
+                   stats->caps_flight_permille);
+    kw_metrics_u64(page, (const struct kw_label[]){{"of", "growth_first_minute"}, {0}},
+                   stats->caps_fresh_permille);
+    kw_metrics_u64(page, (const struct kw_label[]){{"of", "growth_later"}, {0}},
+                   stats->caps_settling_permille);
 }
 
 static void page_zones(struct kw_metrics_page *page, const struct ext_stats *stats)

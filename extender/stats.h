@@ -58,8 +58,10 @@ struct ext_stats {
     _Atomic uint64_t caps_closed;            /**< caps that are passed by what runs already */
     _Atomic uint64_t caps_stale;   /**< nodes that count for domains by their last figures */
     _Atomic uint64_t caps_unknown; /**< nodes that count for domains by the mean of others */
-    _Atomic bool zones_file_bad;   /**< the file of zones cannot be taken as it is */
-    _Atomic uint64_t zones;        /**< that are in force */
+    /* what a pod counts as under caps, of what was expected of it; 0: there are no caps */
+    _Atomic uint64_t caps_flight_permille, caps_fresh_permille, caps_settling_permille;
+    _Atomic bool zones_file_bad; /**< the file of zones cannot be taken as it is */
+    _Atomic uint64_t zones;      /**< that are in force */
     _Atomic uint64_t zone_nodes_listed, zone_nodes_unlisted, zone_nodes_unlabelled;
     _Atomic uint64_t bad_node_values;
     _Atomic uint64_t nodes_bad; /**< nodes that the API server told of and were not understood */

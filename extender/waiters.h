@@ -25,8 +25,9 @@
 #define EXT_WAITER_NS (INT64_C(900) * 1000000000)
 
 struct ext_waiter {
-    uint64_t key; /**< ext_tally_key; 0: free */
-    double mcpu, mw;
+    uint64_t key;    /**< ext_tally_key; 0: free */
+    double mcpu, mw; /**< expected of it, as in ext_tally_sum */
+    double variance_mcpu2;
     bool critical;
     bool rejected;    /**< since it was woken last */
     unsigned tries;   /**< wakes in a row that led to nothing though there seemed to be room */

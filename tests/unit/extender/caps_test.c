@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/node.h"
+#include "common/buf.h"
 #include "common/cleanup.h"
 #include "extender/caps.h"
 #include "tests/support/cmocka.h"
@@ -130,6 +132,12 @@ static void put_node(struct fixture *f, const char *name, const char *domain, ui
     assert_int_equal(ext_node_table_put(f->table, &node, 1), 0);
 }
 
+static void put_all(struct fixture *f, const char *domain, uint64_t cap_mw)
+{
+    for (char name[] = "a"; name[0] < 'a' + NODES; name[0]++)
+        put_node(f, name, domain, cap_mw, false);
+}
+
 /** Nodes a to d: 8 cores, 100 W idle, 10 W a core up to half, 30 W a core above; 1 core in use. */
 static void begin(struct fixture *f, const char *caps)
 {
@@ -177,100 +185,6 @@ static enum ext_cap_verdict verdict(const struct fixture *f, char node, double m
     const struct ext_cap_need need = {.mcpu = mcpu, .held_mcpu = held};
 
     return ext_caps_check(f->caps, (size_t)(node - 'a'), &need);
-}
-
-/** Where the machine's own meter was learnt from, its curve counts, not that of the domains. */
-static void test_platform_curve(void **state)
-{
-    struct kw_curve curve = {.capacity_mcpu = 8000,
-                             .n = 2,
-                             .knots = {{0, 100000, 0}, {1000, 180000, 0}},
-                             .platform = {.present = true, .mw = {150000, 270000}}};
-    struct kw_sample sample = {.watts_mw = 110000, .platform = {.present = true, .mw = 165000}};
-    struct ext_watts watts = {0};
-
-    (void)state;
-    ext_watts_sample(&watts, &sample);
-    ext_watts_curve(&watts, &curve);
-    const struct ext_watts_load load = {.used_mcpu = 1000, .held_mcpu = 2000};
-    struct ext_watts_slope slope = ext_watts_slope(&watts, &load);
-    assert_true(slope.base_mw == 165000 + 2 * 15000 && slope.mw_per_mcpu == 15);
-    curve.platform.present = false;
-    ext_watts_curve(&watts, &curve);
-    assert_true(ext_watts_slope(&watts, &load).mw_per_mcpu == 10);
-}
-
-/** Half a core to both sides, from sample to sample. */
-static struct ext_watts restless_watts(const struct kw_curve *curve, double at_mcpu, unsigned n)
-{
-    struct ext_watts watts = {0};
-
-    ext_watts_curve(&watts, curve);
-    for (unsigned i = 0; i < n; i++) {
-        double mcpu = at_mcpu + (i % 2 == 0 ? 500 : -500);
-        const struct kw_sample sample = {.watts_mw = (uint64_t)(100000 + 10 * mcpu),
-                                         .used_mcpu = (uint64_t)mcpu};
-        ext_watts_sample(&watts, &sample);
-    }
-    return watts;
-}
-
-/** What a node runs may go beyond a knot for a moment, where a core is dearer than any sample said;
- * a lull is not what it will run at, nor are all its processors ever passed. */
-static void test_restless_use(void **state)
-{
-    (void)state;
-    const struct kw_curve curve = {.capacity_mcpu = 8000,
-                                   .n = 3,
-                                   .knots = {{0, 100000, 0}, {500, 140000, 0}, {1000, 260000, 0}}};
-    struct ext_watts watts = restless_watts(&curve, 3000, 400);
-    struct ext_watts_load load = {.used_mcpu = 2500, .sigmas = 4};
-    struct ext_watts_slope slope = ext_watts_slope(&watts, &load);
-
-    /* 2 cores above 3: a core of 10 W and one of 30 W, where watts alone wandered by 4 x 5 W */
-    assert_true(fabs(slope.base_mw - 130000) < 500);
-    assert_true(fabs(slope.risk_mw - 40000) < 2000);
-    assert_true(slope.mw_per_mcpu == 30 && isinf(slope.room_mcpu));
-    /* so many deviations are taken as are wanted */
-    load.sigmas = 0;
-    slope = ext_watts_slope(&watts, &load);
-    assert_true(slope.risk_mw == 0 && slope.mw_per_mcpu == 10 && fabs(slope.room_mcpu - 1000) < 50);
-    /* pods in flight wander as well: 2 cores in flight, 0.5 and 1.2 cores together 1.3 */
-    load = (struct ext_watts_load){
-        .used_mcpu = 2500, .held_mcpu = 2000, .held_variance_mcpu2 = 1200 * 1200, .sigmas = 2};
-    slope = ext_watts_slope(&watts, &load);
-    assert_true(fabs(slope.base_mw - 170000) < 2000 && fabs(slope.risk_mw - 78000) < 3000);
-    /* and no longer when the node has no more to give */
-    load.sigmas = 9;
-    assert_true(fabs(ext_watts_slope(&watts, &load).risk_mw - 90000) < 2000);
-    /* those that samples show since a moment are not in what was seen of the past */
-    load = (struct ext_watts_load){.used_mcpu = 3000, .sigmas = 1};
-    double before_mw = ext_watts_slope(&watts, &load).risk_mw;
-    ext_watts_join(&watts, 1200 * 1200);
-    assert_true(ext_watts_slope(&watts, &load).risk_mw > before_mw + 8000);
-}
-
-/** A node that was restless a while ago, and has been calm by chance, is not taken to be calm. */
-static void test_past_restlessness(void **state)
-{
-    (void)state;
-    const struct kw_curve curve = {
-        .capacity_mcpu = 8000, .n = 2, .knots = {{0, 100000, 0}, {1000, 180000, 0}}};
-    struct ext_watts watts = restless_watts(&curve, 3000, 400);
-    const struct ext_watts_load load = {.used_mcpu = 3000, .sigmas = 4};
-    const struct kw_sample calm = {.watts_mw = 130000, .used_mcpu = 3000};
-
-    for (unsigned i = 0; i < 30; i++)
-        ext_watts_sample(&watts, &calm);
-    assert_true(ext_watts_slope(&watts, &load).risk_mw > 16000);
-    for (unsigned i = 0; i < 1000; i++)
-        ext_watts_sample(&watts, &calm);
-    assert_true(ext_watts_slope(&watts, &load).risk_mw < 1000);
-    /* without a curve, by watts alone */
-    ext_watts_curve(&watts, NULL);
-    const struct ext_watts_load held = {.held_mcpu = 1000, .held_variance_mcpu2 = 1e6, .sigmas = 2};
-    struct ext_watts_slope slope = ext_watts_slope(&watts, &held);
-    assert_true(fabs(slope.base_mw - 136000) < 10 && fabs(slope.risk_mw - 12000) < 10);
 }
 
 static void test_node_caps(void **state)
@@ -346,6 +260,11 @@ static void test_domain_caps(void **state)
     ext_caps_move(f.caps, 0, 100, 0, 200 * 200);
     assert_int_equal(verdict(&f, 'b', 500, 0), EXT_CAP_PASSES);
     assert_int_equal(verdict(&f, 'b', 501, 0), EXT_CAP_DOMAIN);
+    /* one that counts for twice what is expected of it, and may use 100 mcpu more */
+    f.caps->use = (struct ext_use){.flight = 2, .spread = 0.5};
+    ext_caps_move(f.caps, 0, 100, 0, 0);
+    assert_int_equal(verdict(&f, 'b', 200, 0), EXT_CAP_PASSES);
+    assert_int_equal(verdict(&f, 'b', 201, 0), EXT_CAP_DOMAIN);
     /* a silent node counts by its last figures, an unheard one by the mean */
     f.inputs[0].stale = true;
     put_node(&f, "x", "dc2", 0, false);
@@ -355,6 +274,78 @@ static void test_domain_caps(void **state)
     assert_true(dc1->watts_mw == 220000 && dc1->n_nodes == 2 && dc1->n_stale == 1);
     assert_true(dc2->watts_mw == 220000 && dc2->n_nodes == 2 && dc2->n_unknown == 1);
     end(&f);
+}
+
+/** A path of a hundred components, each with a cap; one that is longer than a path may be. */
+static void test_deep_domains(void **state)
+{
+    (void)state;
+    static const unsigned levels = 100;
+    struct kw_buf caps = {0};
+    char path[2 * 100] = "";
+    struct fixture f;
+    struct kw_err err = {0};
+    struct ext_cap_tree *tree = NULL;
+
+    /* the tightest, 500 W for 420 W that are drawn, is in the middle */
+    (void)kw_buf_adds(&caps, "domains:\n");
+    for (unsigned i = 0; i < levels; i++) {
+        (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), i == 0 ? "a" : "/a");
+        (void)kw_buf_addf(&caps, "  %s: %u\n", path, i == levels / 2 ? 500 : 1000 + i);
+    }
+    begin(&f, caps.data);
+    put_all(&f, path, 0);
+    build(&f);
+    assert_int_equal(f.tree->n, levels);
+    assert_int_equal(f.caps->nodes[0].domain, levels);
+    assert_int_equal(f.caps->domains[levels - 1].n_nodes, NODES);
+    assert_int_equal(verdict(&f, 'a', 3000, 0), EXT_CAP_PASSES);
+    assert_int_equal(verdict(&f, 'a', 8000, 0), EXT_CAP_DOMAIN);
+    ext_caps_move(f.caps, 1, 8000, 0, 0);
+    assert_int_equal(verdict(&f, 'a', 1, 0), EXT_CAP_DOMAIN);
+    end(&f);
+    kw_buf_free(&caps);
+    (void)kw_buf_adds(&caps, "domains:\n  a");
+    for (unsigned i = 0; i < KW_POWER_DOMAIN_MAX / 2; i++)
+        (void)kw_buf_adds(&caps, "/a");
+    (void)kw_buf_adds(&caps, ": 5\n");
+    assert_int_equal(ext_cap_tree_parse("f", caps.data, caps.len, 900, &tree, &err), -EINVAL);
+    assert_null(tree);
+    kw_buf_free(&caps);
+}
+
+/** Caps that nothing fits under, and ones that nothing can pass. */
+static void test_absurd_caps(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *caps;
+        uint64_t node_mw;               /* 0: none */
+        enum ext_cap_verdict pod, none; /* of a pod of a core, and of one that uses nothing */
+    } cases[] = {
+        {"cluster: 1m", 0, EXT_CAP_CLUSTER, EXT_CAP_CLUSTER},
+        {"domains: {dc1: 1m}", 0, EXT_CAP_DOMAIN, EXT_CAP_DOMAIN},
+        {"{cluster: 1, domains: {dc1: 1m}}", 1, EXT_CAP_CLUSTER, EXT_CAP_CLUSTER},
+        {"{cluster: 1G, domains: {dc1: 1}}", 1, EXT_CAP_DOMAIN, EXT_CAP_DOMAIN},
+        {"{cluster: 1G, domains: {dc1: 1G}}", 1, EXT_CAP_NODE, EXT_CAP_NODE},
+        {"domains: {}", 100000, EXT_CAP_NODE, EXT_CAP_NODE}, /* its idle watts */
+        {"{cluster: 1G, domains: {dc1: 1G}}", 1000000000, EXT_CAP_PASSES, EXT_CAP_PASSES},
+        {"domains: {elsewhere: 1m, dc1/row1: 1m, dc: 1m}", 0, EXT_CAP_PASSES, EXT_CAP_PASSES},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct fixture f;
+        begin(&f, cases[i].caps);
+        put_all(&f, "dc1", cases[i].node_mw);
+        build(&f);
+        for (size_t node = 0; node < NODES; node++) {
+            assert_int_equal(verdict(&f, "abcd"[node], 1000, 0), cases[i].pod);
+            assert_int_equal(verdict(&f, "abcd"[node], 0, 0), cases[i].none);
+            double room = ext_caps_headroom_mw(f.caps, node);
+            assert_true(cases[i].pod == EXT_CAP_PASSES ? room > 1e6 : room == 0);
+        }
+        end(&f);
+    }
 }
 
 static void test_hysteresis(void **state)
@@ -447,15 +438,10 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_platform_curve),
-        cmocka_unit_test(test_restless_use),
-        cmocka_unit_test(test_past_restlessness),
-        cmocka_unit_test(test_node_caps),
-        cmocka_unit_test(test_domain_caps),
-        cmocka_unit_test(test_hysteresis),
-        cmocka_unit_test(test_sigmas),
+        cmocka_unit_test(test_bad_files),    cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_node_caps),    cmocka_unit_test(test_domain_caps),
+        cmocka_unit_test(test_deep_domains), cmocka_unit_test(test_absurd_caps),
+        cmocka_unit_test(test_hysteresis),   cmocka_unit_test(test_sigmas),
         cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

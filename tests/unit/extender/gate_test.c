@@ -239,8 +239,9 @@ static void test_preempt(void **state)
 static size_t plan(struct fixture *f, struct ext_node_table *table, uint64_t held_mcpu,
                    struct ext_headroom_write writes[EXT_HEADROOM_WRITES])
 {
-    return ext_headroom_plan(f->snapshot, table, f->service.waiters, (double)held_mcpu, 0, 7,
-                             f->now_ns, writes);
+    const struct ext_tally_sum held = {.mcpu = held_mcpu};
+
+    return ext_headroom_plan(f->snapshot, table, f->service.waiters, &held, 7, f->now_ns, writes);
 }
 
 static struct ext_node_table *table_of(bool capped, uint64_t headroom_w, int64_t now_ns)
@@ -324,6 +325,47 @@ static void test_rejected_pods_are_woken(void **state)
     ext_node_table_free(&table);
 }
 
+/** Thousands that wait, many more than are kept: as room comes back all are let in, some at a time,
+ * and each wake leads to something. */
+static void test_a_storm_of_rejected_pods(void **state)
+{
+    struct fixture *f = *state;
+    enum { PODS = 2000, AT_ONCE = 150 }; /* room for so many of 10 mcpu in 15 W */
+    static bool in[PODS];
+    struct ext_headroom_write writes[EXT_HEADROOM_WRITES];
+    struct ext_node_table *table = table_of(true, 20, f->now_ns);
+    unsigned left = PODS;
+    unsigned rounds = 0;
+
+    memset(in, 0, sizeof(in));
+    for (bool woken = true; left > 0; rounds++) {
+        unsigned let_in = 0;
+        char uid[16];
+        assert_true(rounds < 10 * PODS / AT_ONCE);
+        for (unsigned i = 0; i < PODS && woken; i++) {
+            (void)snprintf(uid, sizeof(uid), "storm-%u", i);
+            if (in[i] || strstr(filter(f, uid, "10m", "[\"b\"]"), "\"NodeNames\":[\"b\"]") == NULL)
+                continue;
+            in[i] = true;
+            let_in++;
+        }
+        assert_true(let_in <= AT_ONCE);
+        left -= let_in;
+        /* they were seen, and end at once */
+        for (unsigned i = 0; i < PODS; i++) {
+            (void)snprintf(uid, sizeof(uid), "storm-%u", i);
+            if (in[i])
+                ext_tally_seen(f->service.tally, ext_tally_key(uid, "", ""));
+        }
+        f->now_ns += 11 * SECOND;
+        publish(f);
+        size_t n = plan(f, table, 0, writes);
+        woken = n > 0 && writes[0].wakes;
+    }
+    assert_true(rounds <= 2 * (PODS / AT_ONCE + 1));
+    ext_node_table_free(&table);
+}
+
 /** Where the last cap goes, so do the annotations, and whoever waited is woken by just that. */
 static void test_no_caps_any_more(void **state)
 {
@@ -353,13 +395,21 @@ static void test_unsure_use(void **state)
     struct ext_tally tally = {0};
     struct ext_tally_sum others;
 
-    struct ext_cap_need need = ext_gate_need(&pod, &outlook, 4);
+    struct ext_caps caps = {.use = EXT_USE_AS_EXPECTED};
+
+    struct ext_cap_need need = ext_gate_need(&caps, &pod, &outlook, 4);
     assert_true(need.critical && need.mcpu == 1000 && need.mw == 0);
     assert_true(fabs(need.held_mcpu - 4 * EXT_PRIOR_SPREAD * 1000) < 1);
     outlook.profile.sigma_mcpu = 300;
-    assert_true(fabs(ext_gate_need(&pod, &outlook, 4).held_mcpu - 4 * 300) < 1);
+    assert_true(fabs(ext_gate_need(&caps, &pod, &outlook, 4).held_mcpu - 4 * 300) < 1);
+    /* pods were seen to use twice what is expected of them, more or less */
+    caps.use = (struct ext_use){.flight = 2, .spread = 0.5};
+    need = ext_gate_need(&caps, &pod, &outlook, 4);
+    assert_true(need.mcpu == 2000 && fabs(need.held_mcpu - 4 * 500) < 1);
+    caps.use.spread = 0.2;
+    assert_true(fabs(ext_gate_need(&caps, &pod, &outlook, 4).held_mcpu - 4 * 300) < 1);
     pod.expected_mw = 7000;
-    need = ext_gate_need(&pod, &outlook, 4);
+    need = ext_gate_need(&caps, &pod, &outlook, 4);
     assert_true(need.mcpu == 0 && need.mw == 7000 && need.held_mcpu == 0);
     for (uint64_t key = 1; key <= 3; key++)
         ext_tally_put(&tally, key, &(const struct ext_tally_sum){100, 1000, 10000}, 1, &others);
@@ -382,6 +432,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_preempt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_headroom_is_written_rarely, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rejected_pods_are_woken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_storm_of_rejected_pods, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_caps_any_more, set_up, tear_down),
         cmocka_unit_test(test_unsure_use),
     };

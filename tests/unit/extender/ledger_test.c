@@ -45,9 +45,8 @@ static int bound(struct fixture *f, const char *uid, const char *node, uint64_t 
     return ext_ledger_bound(f->ledger, &pod, now_ns);
 }
 
-/** Settles at `now_ns`, where the nodes' samples came at `fresh_ns`, `late_ns` late, and speak of
- * ten seconds. */
-static bool settle_late(struct fixture *f, int64_t fresh_ns, int64_t late_ns, int64_t now_ns)
+/** Nodes whose samples came at `fresh_ns`, `late_ns` late, and speak of ten seconds. */
+static struct ext_snapshot *seen_at(int64_t fresh_ns, int64_t late_ns)
 {
     struct ext_node nodes[] = {kwt_node("a", NULL, 0), kwt_node("b", NULL, 0)};
 
@@ -56,9 +55,15 @@ static bool settle_late(struct fixture *f, int64_t fresh_ns, int64_t late_ns, in
         nodes[i].covered_ns = fresh_ns - late_ns;
         nodes[i].interval_ns = 10 * (uint64_t)SECOND;
     }
-    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
-        ext_snapshot_new(nodes, 2, 1, LIMIT);
+    struct ext_snapshot *snapshot = ext_snapshot_new(nodes, 2, 1, LIMIT);
     assert_non_null(snapshot);
+    return snapshot;
+}
+
+static bool settle_late(struct fixture *f, int64_t fresh_ns, int64_t late_ns, int64_t now_ns)
+{
+    kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot = seen_at(fresh_ns, late_ns);
+
     return ext_ledger_settle(f->ledger, snapshot, now_ns, f->mcpu, NULL);
 }
 
@@ -101,6 +106,37 @@ static void test_told_again(void **state)
     assert_int_equal(ext_ledger_count(f->ledger), 0);
     ext_ledger_left(f->ledger, "never seen", 0);
     ext_ledger_gone(f->ledger, "never seen");
+}
+
+/** What samples show of a pod is told once, whatever is settled meanwhile; and not of one that is
+ * gone, or that nobody knows the samples of. */
+static void test_what_samples_show(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        int64_t covered_s;
+        double seen, square; /* of a pod of 1000 mcpu on a that left at 10 s */
+    } steps[] = {{5, 0, 0},      {12, 200, 2e5}, {12, 0, 0}, {11, 0, 0},
+                 {15, 300, 3e5}, {40, 500, 5e5}, {50, 0, 0}};
+    struct ext_held held[2];
+
+    (void)bound(f, "1", "a", 1000, 0);
+    (void)bound(f, "waits", "a", 1000, 0);
+    (void)bound(f, "gone", "a", 1000, 0);
+    (void)bound(f, "elsewhere", "z", 1000, 0);
+    ext_ledger_left(f->ledger, "1", 10 * SECOND);
+    ext_ledger_left(f->ledger, "gone", 45 * SECOND);
+    ext_ledger_left(f->ledger, "elsewhere", 10 * SECOND);
+    ext_ledger_gone(f->ledger, "gone");
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+        int64_t now_ns = steps[i].covered_s * SECOND;
+        kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot = seen_at(now_ns, 0);
+        (void)ext_ledger_settle(f->ledger, snapshot, now_ns, f->mcpu, held);
+        assert_true(fabs(held[0].seen_mcpu - steps[i].seen) < 1e-6);
+        assert_true(fabs(held[0].seen_square_mcpu2 - steps[i].square) < 1e-3);
+        assert_true(held[1].seen_mcpu == 0);
+        assert_true(held[0].square_mcpu2 == held[0].mcpu * 1000);
+    }
 }
 
 static void test_a_pod_is_taken_over_by_the_samples(void **state)
@@ -239,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_pods_add_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_told_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_samples_show, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_pod_is_taken_over_by_the_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_late_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
