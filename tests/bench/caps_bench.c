@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/sim/caps/caps_sim.h"
 
@@ -70,31 +71,77 @@ static void print(const char *what, const struct days *days, const struct days *
     (void)fflush(stdout);
 }
 
+/** Kinds of days. */
+struct kind {
+    const char *name;
+    unsigned days;
+    bool bound; /**< no cap may be passed */
+    struct kwt_caps_options options;
+};
+
 int main(void)
 {
-    const struct kwt_caps_options steady = {.replicas = 1, .sigmas = SIGMAS};
-    struct kwt_caps_options restless = {.replicas = 2, .sigmas = SIGMAS, .restless = 0.1};
-    struct kwt_caps_options free_options = {.replicas = 1, .no_caps = true};
-    struct days without = live(2, free_options);
-    struct days days = live(8, steady);
+    const char *root = getenv("KWATT_SOURCE_DIR");
+    char trace[4096];
+    const struct kind kinds[] = {
+        {"steady pods", 8, true, {.replicas = 1}},
+        {"restless pods, two replicas", 12, true, {.replicas = 2, .restless = 0.1}},
+        {"restless pods, two replicas asked by turns",
+         3,
+         true,
+         {.replicas = 2, .restless = 0.1, .scattered = true}},
+        {"restless pods, no deviations", 3, false, {.replicas = 2, .restless = 0.1}},
+        {"a tenth of the pods uses twice its request", 3, true, {.replicas = 2, .greedy = 0.1}},
+        {"all pods use twice their requests", 3, true, {.replicas = 2, .greedy = 1}},
+        {"all pods use four times their requests", 3, true, {.replicas = 2, .use = 4}},
+        {"all pods use 0.4 of their requests", 3, true, {.replicas = 2, .use = 0.4}},
+        {"pods use a lognormal part of their requests, sigma 0.7",
+         3,
+         false,
+         {.replicas = 2, .use = 1, .spread = 0.7}},
+        {"pods come to their use in ten minutes", 3, true, {.replicas = 2, .ramp_s = 600}},
+        {"and to twice their requests", 3, false, {.replicas = 2, .ramp_s = 600, .greedy = 1}},
+        {"pods have phases", 3, true, {.replicas = 2, .phases = 2.0 / 3}},
+        {"curves learnt 15 % too flat", 3, true, {.replicas = 2, .steeper = 0.15}},
+        {"meters that lag 60 s", 3, true, {.replicas = 2, .lag_s = 60}},
+        {"a third of the agents silent for an hour, thrice",
+         3,
+         true,
+         {.replicas = 2, .hush = true}},
+        {"two replicas asked by turns, that start anew",
+         3,
+         false,
+         {.replicas = 2, .scattered = true, .restarts = true}},
+        {"and all pods use twice their requests",
+         3,
+         false,
+         {.replicas = 2, .scattered = true, .restarts = true, .greedy = 1}},
+        {"requests and lives of a recorded trace, lognormal use",
+         3,
+         false,
+         {.replicas = 2, .use = 0.6, .spread = 0.7, .trace = trace}},
+        {"lognormal, ten minutes, restless, flat curves, lagging meters",
+         3,
+         false,
+         {.replicas = 2,
+          .use = 1,
+          .spread = 0.7,
+          .ramp_s = 600,
+          .steeper = 0.15,
+          .lag_s = 60,
+          .restless = 0.1}},
+    };
 
-    print("steady pods", &days, &without, true);
-    free_options.restless = restless.restless;
-    without = live(2, free_options);
-    days = live(12, restless);
-    print("restless pods, two replicas", &days, &without, true);
-    restless.scattered = true;
-    days = live(3, restless);
-    print("restless pods, two replicas asked by turns", &days, &without, false);
-    restless.scattered = false;
-    restless.sigmas = 0;
-    days = live(3, restless);
-    print("restless pods, no deviations", &days, &without, false);
-    const struct kwt_caps_options greedy = {.replicas = 2, .sigmas = SIGMAS, .greedy = 0.1};
-    days = live(3, greedy);
-    print("a tenth of the pods uses twice its request", &days, &without, false);
-    const struct kwt_caps_options all_greedy = {.replicas = 2, .sigmas = SIGMAS, .greedy = 1};
-    days = live(3, all_greedy);
-    print("all pods use twice their requests", &days, &without, false);
+    (void)snprintf(trace, sizeof(trace), "%s/tests/sim/cluster/pods.csv",
+                   root == NULL ? "." : root);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        struct kwt_caps_options options = kinds[i].options;
+        options.no_caps = true;
+        struct days without = live(1, options);
+        options.no_caps = false;
+        options.sigmas = strstr(kinds[i].name, "no deviations") == NULL ? SIGMAS : 0;
+        struct days days = live(kinds[i].days, options);
+        print(kinds[i].name, &days, &without, kinds[i].bound);
+    }
     return 0;
 }

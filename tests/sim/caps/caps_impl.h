@@ -34,6 +34,11 @@ struct news {
     double mcpu, said_mw;
 };
 
+/** A pod of a recorded trace. */
+struct kwt_trace_line {
+    double mcpu, life_s;
+};
+
 /** One extender. */
 struct replica {
     struct ext_service service;
@@ -58,6 +63,9 @@ struct sim {
     struct kw_sample *samples; /**< in Redis, of KWT_NODES nodes; decoded once for all replicas */
     int64_t sample_s[KWT_NODES];
     char curves[KWT_NODES][512];
+    char path[32];                /**< of the file of caps */
+    struct kwt_trace_line *trace; /**< NULL: none */
+    size_t n_trace;
     int64_t now_s;
     uint64_t numbers;
     struct kw_buf body, out;
@@ -74,7 +82,15 @@ void kwt_deliver(struct sim *sim, struct replica *replica, enum kw_kube_event ev
                  const struct news *news);
 /** Sends a word of a pod on its way to all replicas. */
 void kwt_send_news(struct sim *sim, enum kw_kube_event event, const struct kwt_pod *pod);
+/** A list of all that are bound and wait, as after a connection was lost. */
+void kwt_list(struct sim *sim, struct replica *replica);
 /** What arrives by now; and what the way does to it. */
 void kwt_carry_news(struct sim *sim);
 /** Tries a pod that waits, as kube-scheduler does. */
 void kwt_schedule(struct sim *sim, struct kwt_pod *pod);
+/** Pods are created by the hour of the day, and in bursts. */
+void kwt_arrive(struct sim *sim);
+/** A pod's time has come. */
+void kwt_advance(struct sim *sim, struct kwt_pod *pod);
+/** @return 0, or -1 where the trace cannot be read. */
+int kwt_read_trace(struct sim *sim);

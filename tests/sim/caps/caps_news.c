@@ -47,8 +47,7 @@ void kwt_send_news(struct sim *sim, enum kw_kube_event event, const struct kwt_p
     }
 }
 
-/** A list of all that are bound and wait, as after a connection was lost. */
-static void list(struct sim *sim, struct replica *replica)
+void kwt_list(struct sim *sim, struct replica *replica)
 {
     kwt_deliver(sim, replica, KW_KUBE_SYNC_BEGIN, NULL);
     for (int i = 0; i < sim->world.n_pods; i++) {
@@ -74,7 +73,7 @@ static void trouble(struct sim *sim, struct replica *replica)
     }
     if (replica->down && sim->now_s >= replica->down_until_s) {
         replica->down = false;
-        list(sim, replica);
+        kwt_list(sim, replica);
     }
     if (sim->options->losses && kwt_uniform(&sim->world) < 20 / DAY_S) {
         replica->deaf_until_s = sim->now_s + (int64_t)(90 * kwt_uniform(&sim->world));
@@ -82,7 +81,7 @@ static void trouble(struct sim *sim, struct replica *replica)
     }
     if (replica->cut && sim->now_s >= replica->deaf_until_s && !replica->down) {
         replica->cut = false;
-        list(sim, replica);
+        kwt_list(sim, replica);
     }
 }
 

@@ -21,7 +21,9 @@ static int publish_sample(struct sim *sim, int i)
 {
     struct kwt_node *node = &sim->world.nodes[i];
     char text[512];
-    double mw = kwt_node_mw(node) * (1 + 0.01 * (kwt_uniform(&sim->world) - 0.5));
+    int64_t seen_s = sim->now_s - (int64_t)sim->options->lag_s;
+    double past_mw = (double)node->past_mw[(seen_s > 0 ? seen_s : 0) % (KWT_LAG_MAX_S + 1)];
+    double mw = past_mw * (1 + 0.01 * (kwt_uniform(&sim->world) - 0.5));
 
     int len =
         snprintf(text, sizeof(text),
@@ -51,6 +53,14 @@ static void disturb(struct sim *sim, struct kwt_node *node)
         node->silent_until_s = sim->now_s + (int64_t)(600 * kwt_uniform(&sim->world));
 }
 
+/** Three hours of the day in which another third of the nodes is silent each. */
+static bool is_hushed(const struct sim *sim, int i)
+{
+    int64_t hour = sim->now_s % 86400 / 3600;
+
+    return sim->options->hush && hour >= 9 && hour % 3 == 0 && hour < 18 && i % 3 == hour / 3 % 3;
+}
+
 /** Nodes publish; some are silent for up to ten minutes, and what they say comes late then. */
 static int sample(struct sim *sim)
 {
@@ -64,6 +74,8 @@ static int sample(struct sim *sim)
             continue;
         if (sim->options->losses)
             disturb(sim, node);
+        if (is_hushed(sim, i))
+            node->silent_until_s = sim->now_s + 1;
         if (node->window_s > 0 && sim->now_s >= node->silent_until_s && rc == 0)
             rc = publish_sample(sim, i);
         node->window_mcpu = 0;
@@ -124,88 +136,6 @@ static int read_redis(struct sim *sim, struct replica *replica)
     return 0;
 }
 
-/* ---- pods ---- */
-
-static void create(struct sim *sim)
-{
-    for (int i = 0; i < KWT_PODS_MAX; i++) {
-        struct kwt_pod *pod = &sim->world.pods[i];
-        if (pod->state != KWT_POD_FREE)
-            continue;
-        bool asks = kwt_uniform(&sim->world) >= sim->options->unasked;
-        double ask = 200 + kwt_exponential(&sim->world, 2500);
-        bool says = kwt_uniform(&sim->world) < 0.1;
-        *pod = (struct kwt_pod){.state = KWT_POD_PENDING,
-                                .number = ++sim->numbers,
-                                .ask_mcpu = ask < 30000 ? (double)(int64_t)ask : 30000,
-                                .due_s = sim->now_s,
-                                .gives_up_s = sim->now_s + 3600};
-        pod->use_mcpu = pod->ask_mcpu * (0.6 + 0.4 * kwt_uniform(&sim->world));
-        if (kwt_uniform(&sim->world) < sim->options->greedy)
-            pod->use_mcpu = 2 * pod->ask_mcpu;
-        /* one that says its watts knows the dearest node */
-        pod->said_mw = says ? pod->ask_mcpu * 12 : 0;
-        if (!asks) {
-            pod->ask_mcpu = 0;
-            pod->use_mcpu = 200 * kwt_uniform(&sim->world);
-            pod->said_mw = 0;
-        }
-        sim->result.pods++;
-        if (i >= sim->world.n_pods)
-            sim->world.n_pods = i + 1;
-        return;
-    }
-}
-
-/** Arrivals by the hour of the day, and bursts. */
-static void arrive(struct sim *sim)
-{
-    double hour = (double)(sim->now_s % 86400) / 3600;
-    double rate = hour > 7 && hour < 20 ? 0.30 : 0.10;
-    unsigned n = 0;
-
-    while (kwt_uniform(&sim->world) < rate / (1 + rate) && n < 50)
-        n++;
-    if (kwt_uniform(&sim->world) < 12 / DAY_S)
-        n += 100 + (unsigned)(200 * kwt_uniform(&sim->world));
-    while (n-- > 0)
-        create(sim);
-}
-
-static void advance(struct sim *sim, struct kwt_pod *pod)
-{
-    struct kwt_world *world = &sim->world;
-
-    switch (pod->state) {
-    case KWT_POD_FREE: break;
-    case KWT_POD_PENDING:
-        if (sim->now_s >= pod->gives_up_s) {
-            sim->result.waiting++;
-            pod->state = KWT_POD_FREE;
-        } else {
-            kwt_schedule(sim, pod);
-        }
-        break;
-    case KWT_POD_BINDING:
-        pod->state = KWT_POD_BOUND;
-        sim->result.let_in++;
-        pod->due_s = sim->now_s + 1 + (int64_t)kwt_exponential(world, 8) +
-                     (kwt_uniform(world) < 0.02 ? 400 : 0); /* a large image */
-        kwt_send_news(sim, KW_KUBE_ADDED, pod);
-        break;
-    case KWT_POD_BOUND:
-        pod->state = KWT_POD_RUNNING;
-        pod->due_s = sim->now_s + 1 + (int64_t)kwt_exponential(world, 1500);
-        kwt_send_news(sim, KW_KUBE_DELETED,
-                      pod); /* it leaves the watch, which is of waiting pods */
-        break;
-    case KWT_POD_RUNNING:
-        world->nodes[pod->node].asked_mcpu -= pod->ask_mcpu;
-        pod->state = KWT_POD_FREE;
-        break;
-    }
-}
-
 /* ---- the caps ---- */
 
 static void look_at(struct sim *sim, double mw, double cap_mw, bool *over)
@@ -252,7 +182,22 @@ static void measure(struct sim *sim)
 
 /* ---- a day ---- */
 
-static void tell_nodes(struct sim *sim)
+static void write_curve(struct sim *sim, int i)
+{
+    const struct kwt_node *node = &sim->world.nodes[i];
+    double told[KWT_KNOTS];
+
+    for (int k = 0; k < KWT_KNOTS; k++)
+        told[k] =
+            node->knot_mw[0] + (node->knot_mw[k] - node->knot_mw[0]) / (1 + sim->options->steeper);
+    (void)snprintf(sim->curves[i], sizeof(sim->curves[i]),
+                   "{\"schema\":1,\"capacity_mcpu\":%.0f,\"estimated\":false,\"knots\":["
+                   "{\"load_permille\":0,\"mw\":%.0f},{\"load_permille\":333,\"mw\":%.0f},"
+                   "{\"load_permille\":667,\"mw\":%.0f},{\"load_permille\":1000,\"mw\":%.0f}]}",
+                   node->capacity_mcpu, told[0], told[1], told[2], told[3]);
+}
+
+static void tell_nodes(struct sim *sim, struct replica *replica)
 {
     for (int i = 0; i < KWT_NODES; i++) {
         const struct kwt_node *node = &sim->world.nodes[i];
@@ -265,15 +210,7 @@ static void tell_nodes(struct sim *sim)
                            "{\"metadata\":{\"name\":\"%s\",\"annotations\":{"
                            "\"kwatt.io/power-domain\":\"row%d/rack%d\"%s}}}",
                            node->name, node->rack / 2, node->rack, cap);
-        for (unsigned k = 0; k < sim->options->replicas; k++)
-            ext_capping_event(sim->replicas[k].capping, KW_KUBE_ADDED, json, (size_t)len,
-                              kwt_now_ns(sim));
-        (void)snprintf(sim->curves[i], sizeof(sim->curves[i]),
-                       "{\"schema\":1,\"capacity_mcpu\":%.0f,\"estimated\":false,\"knots\":["
-                       "{\"load_permille\":0,\"mw\":%.0f},{\"load_permille\":333,\"mw\":%.0f},"
-                       "{\"load_permille\":667,\"mw\":%.0f},{\"load_permille\":1000,\"mw\":%.0f}]}",
-                       node->capacity_mcpu, node->knot_mw[0], node->knot_mw[1], node->knot_mw[2],
-                       node->knot_mw[3]);
+        ext_capping_event(replica->capping, KW_KUBE_ADDED, json, (size_t)len, kwt_now_ns(sim));
     }
 }
 
@@ -295,7 +232,7 @@ static void free_snapshot(void *value)
     ext_snapshot_free(&snapshot);
 }
 
-static int start_replica(struct sim *sim, struct replica *replica, const char *path)
+static int start_replica(struct sim *sim, struct replica *replica)
 {
     const struct kwt_caps_options *options = sim->options;
     const struct ext_policy policy = {.stale_after_ns = (uint64_t)(STALE_S * SECOND),
@@ -303,13 +240,12 @@ static int start_replica(struct sim *sim, struct replica *replica, const char *p
                                       .cap_sigmas = options->sigmas};
     struct kw_err err = {0};
 
-    replica->news = calloc(NEWS_MAX, sizeof(*replica->news));
-    if (replica->news == NULL || ext_service_init(&replica->service, 1, &policy) < 0 ||
+    if (ext_service_init(&replica->service, 1, &policy) < 0 ||
         kw_snapshot_new(2, free_snapshot, &replica->published) < 0)
         return -1;
     const struct ext_capping_conf capping = {
         .policy = {.sigmas = options->sigmas, .soft_permille = 900},
-        .file = options->no_caps ? NULL : path,
+        .file = options->no_caps ? NULL : sim->path,
         .decisions = replica->service.decisions,
         .stats = &replica->service.stats,
         .log = sim->log};
@@ -324,41 +260,68 @@ static int start_replica(struct sim *sim, struct replica *replica, const char *p
         return -1;
     replica->service.tally = ext_capping_tally(replica->capping);
     replica->service.waiters = ext_capping_waiters(replica->capping);
+    tell_nodes(sim, replica);
+    return 0;
+}
+
+static void end_replica(struct replica *replica)
+{
+    ext_flights_free(&replica->flights);
+    kw_snapshot_free(&replica->published);
+    ext_capping_free(&replica->capping);
+    ext_service_clear(&replica->service);
+}
+
+/** Its program ends and is started again. The scheduler asks the other one, if there is one, until
+ * this one has read Redis. @return 0 or -1. */
+static int restart(struct sim *sim, struct replica *replica)
+{
+    end_replica(replica);
+    memset(replica->read, 0, sizeof(replica->read));
+    if (start_replica(sim, replica) < 0)
+        return -1;
+    kwt_list(sim, replica);
+    replica->redis_away_until_s = sim->now_s;
+    replica->down = replica->cut = false;
+    sim->asked = (sim->asked + 1) % sim->options->replicas;
     return 0;
 }
 
 static int start(struct sim *sim)
 {
-    char path[] = "/tmp/kwatt-caps-XXXXXX";
-    int fd = mkstemp(path);
+    (void)snprintf(sim->path, sizeof(sim->path), "/tmp/kwatt-caps-XXXXXX");
+    int fd = mkstemp(sim->path);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     int rc = file == NULL ? -1 : write_caps(&sim->world, file);
 
     sim->log = kw_log_new("caps-sim", KW_LOG_ERROR, NULL);
     sim->samples = calloc(KWT_NODES, sizeof(*sim->samples));
-    if (sim->samples == NULL)
+    if (sim->samples == NULL || kwt_read_trace(sim) < 0)
         rc = -1;
-    for (unsigned i = 0; i < sim->options->replicas && rc == 0; i++)
-        rc = start_replica(sim, &sim->replicas[i], path);
-    (void)unlink(path);
-    if (rc < 0)
-        return rc;
-    tell_nodes(sim);
-    for (unsigned i = 0; i < sim->options->replicas; i++) {
-        kwt_deliver(sim, &sim->replicas[i], KW_KUBE_SYNC_BEGIN, NULL);
-        kwt_deliver(sim, &sim->replicas[i], KW_KUBE_SYNC_END, NULL);
+    for (int i = 0; i < KWT_NODES; i++)
+        write_curve(sim, i);
+    for (unsigned i = 0; i < sim->options->replicas && rc == 0; i++) {
+        struct replica *replica = &sim->replicas[i];
+        replica->news = calloc(NEWS_MAX, sizeof(*replica->news));
+        rc = replica->news == NULL ? -1 : start_replica(sim, replica);
+        if (rc == 0)
+            kwt_list(sim, replica);
     }
-    return 0;
+    return rc;
 }
 
 static int live(struct sim *sim)
 {
     for (sim->now_s = 1; sim->now_s <= (int64_t)sim->options->seconds; sim->now_s++) {
-        kwt_world_use(&sim->world, sim->options->restless);
+        kwt_world_use(&sim->world, sim->options, sim->now_s);
         if (sample(sim) < 0)
             return -1;
         for (unsigned i = 0; i < sim->options->replicas; i++) {
-            if (read_redis(sim, &sim->replicas[i]) < 0)
+            struct replica *replica = &sim->replicas[i];
+            if (sim->options->restarts && kwt_uniform(&sim->world) < 6 / DAY_S &&
+                restart(sim, replica) < 0)
+                return -1;
+            if (read_redis(sim, replica) < 0)
                 return -1;
         }
         kwt_carry_news(sim);
@@ -367,11 +330,11 @@ static int live(struct sim *sim)
             sim->asked = (sim->asked + 1) % sim->options->replicas;
         /* the first samples are to be read before the first pod comes */
         if (sim->now_s > 2 * INTERVAL_S)
-            arrive(sim);
+            kwt_arrive(sim);
         for (int i = 0; i < sim->world.n_pods; i++) {
             struct kwt_pod *pod = &sim->world.pods[i];
             if (pod->state != KWT_POD_FREE && sim->now_s >= pod->due_s)
-                advance(sim, pod);
+                kwt_advance(sim, pod);
         }
         measure(sim);
     }
@@ -381,17 +344,15 @@ static int live(struct sim *sim)
 static void end(struct sim *sim)
 {
     for (unsigned i = 0; i < sim->options->replicas; i++) {
-        struct replica *replica = &sim->replicas[i];
-        ext_flights_free(&replica->flights);
-        kw_snapshot_free(&replica->published);
-        ext_capping_free(&replica->capping);
-        ext_service_clear(&replica->service);
-        free(replica->news);
+        end_replica(&sim->replicas[i]);
+        free(sim->replicas[i].news);
     }
     kw_log_free(&sim->log);
     kw_buf_free(&sim->body);
     kw_buf_free(&sim->out);
+    (void)unlink(sim->path);
     free(sim->samples);
+    free(sim->trace);
     free(sim);
 }
 

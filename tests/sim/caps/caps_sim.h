@@ -23,9 +23,22 @@ struct kwt_caps_options {
     double restless;   /**< pods' use wanders by this part of what they asked for; 0: it stays */
     double greedy;     /**< part of the pods that use twice what they asked for */
     double unasked;    /**< part of the pods that ask for nothing, and use 100 mcpu on the mean */
+    double use;        /**< what all pods use, of what they asked for; 0: 0.6 to 1 */
+    double spread;     /**< and from pod to pod by a lognormal factor of this sigma, median 1 */
+    uint64_t ramp_s;   /**< a pod begins at a tenth of its use and comes to it in so long */
+    double phases;  /**< pods that run have phases of five minutes, at their use and at this part of
+                         it less; the use above is the mean of both */
+    double steeper; /**< above idle all nodes draw by this part more than their curves say */
+    uint64_t lag_s; /**< meters show what was drawn so long ago; up to KWT_LAG_MAX_S */
+    bool hush;      /**< agents of a third of the nodes are silent for an hour, three times */
+    bool restarts;  /**< replicas start anew, six times each, and know nothing */
+    const char *trace; /**< requests and lives (up to four hours) are drawn from this CSV
+                          (tests/sim/cluster/pods.csv); NULL: made up */
     double sigmas;     /**< policy */
     bool no_caps;      /**< the same without caps, for what they hold back */
 };
+
+#define KWT_LAG_MAX_S 127
 
 struct kwt_caps_result {
     uint64_t pods;         /**< that were created */
@@ -43,5 +56,5 @@ struct kwt_caps_result {
     double request_ns; /**< mean time of a /filter, inside the program */
 };
 
-/** @return 0, or -1 where something could not be made. */
+/** @return 0, or -1 where something could not be made or read. */
 int kwt_caps_run(const struct kwt_caps_options *options, struct kwt_caps_result *ret);

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/** Mean length of a phase. */
+#define PHASE_S 300
+
 double kwt_uniform(struct kwt_world *world)
 {
     /* xorshift64* (Vigna 2016) */
@@ -17,6 +20,14 @@ double kwt_uniform(struct kwt_world *world)
 double kwt_exponential(struct kwt_world *world, double mean)
 {
     return -mean * log(1 - kwt_uniform(world));
+}
+
+double kwt_lognormal(struct kwt_world *world, double sigma)
+{
+    /* Box and Muller (1958) */
+    double radius = sqrt(-2 * log(1 - kwt_uniform(world)));
+
+    return exp(sigma * radius * cos(2 * M_PI * kwt_uniform(world)));
 }
 
 /** Three generations: watts idle and at thirds of the load; the last one is steep at its top. */
@@ -60,15 +71,34 @@ double kwt_node_mw(const struct kwt_node *node)
     return node->knot_mw[i] + (at - i) * (node->knot_mw[i + 1] - node->knot_mw[i]);
 }
 
-void kwt_world_use(struct kwt_world *world, double restless)
+/** Part of its use that a pod has come to, and its phase. */
+static double part_of(struct kwt_world *world, struct kwt_pod *pod,
+                      const struct kwt_caps_options *options, int64_t now_s)
 {
+    double part = 1;
+
+    if (options->ramp_s > 0 && now_s - pod->started_s < (int64_t)options->ramp_s)
+        part = 0.1 + 0.9 * (double)(now_s - pod->started_s) / (double)options->ramp_s;
+    if (options->phases <= 0)
+        return part;
+    if (now_s >= pod->turns_s) {
+        pod->low = !pod->low;
+        pod->turns_s = now_s + 1 + (int64_t)kwt_exponential(world, PHASE_S);
+    }
+    return part * (1 + (pod->low ? -0.5 : 0.5) * options->phases);
+}
+
+void kwt_world_use(struct kwt_world *world, const struct kwt_caps_options *options, int64_t now_s)
+{
+    double restless = options->restless;
+
     for (int i = 0; i < KWT_NODES; i++)
         world->nodes[i].use_mcpu = 0;
     for (int i = 0; i < world->n_pods; i++) {
         struct kwt_pod *pod = &world->pods[i];
         if (pod->state != KWT_POD_RUNNING)
             continue;
-        double use = pod->use_mcpu;
+        double use = pod->use_mcpu * part_of(world, pod, options, now_s);
         if (restless > 0) {
             /* it forgets a tenth a second; its deviation is the given part of what was asked for */
             pod->wander = 0.9 * pod->wander +
@@ -76,5 +106,11 @@ void kwt_world_use(struct kwt_world *world, double restless)
             use += pod->wander;
         }
         world->nodes[pod->node].use_mcpu += use > 0 ? use : 0;
+    }
+    for (int i = 0; i < KWT_NODES; i++) {
+        struct kwt_node *node = &world->nodes[i];
+        if (node->use_mcpu > node->capacity_mcpu)
+            node->use_mcpu = node->capacity_mcpu;
+        node->past_mw[now_s % (KWT_LAG_MAX_S + 1)] = (float)kwt_node_mw(node);
     }
 }

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/sim/caps/caps_sim.h"
+
 /* The truth of the simulated cluster: nodes, what runs on them, and what that draws. */
 
 #define KWT_NODES    24
@@ -27,7 +29,10 @@ struct kwt_pod {
     int node;
     double ask_mcpu, use_mcpu, wander; /**< ask_mcpu 0: it does not ask */
     double said_mw;
-    int64_t due_s; /**< when it is tried, is bound, starts, ends */
+    double life_s;              /**< 0: to be drawn */
+    int64_t due_s;              /**< when it is tried, is bound, starts, ends */
+    int64_t started_s, turns_s; /**< its phase ends then */
+    bool low;                   /**< in its low phase */
     int64_t gives_up_s;
 };
 
@@ -35,11 +40,12 @@ struct kwt_node {
     char name[32];
     int rack;
     double capacity_mcpu;
-    double knot_mw[KWT_KNOTS];
-    double cap_mw;               /**< 0: none */
-    double asked_mcpu, use_mcpu; /**< of the pods that are bound; that run */
-    double window_mcpu;          /**< used, summed up since its last sample */
-    int64_t window_s;            /**< how long that is */
+    double knot_mw[KWT_KNOTS];        /**< what it draws, whatever its curve says */
+    float past_mw[KWT_LAG_MAX_S + 1]; /**< of the seconds before, by second */
+    double cap_mw;                    /**< 0: none */
+    double asked_mcpu, use_mcpu;      /**< of the pods that are bound; that run */
+    double window_mcpu;               /**< used, summed up since its last sample */
+    int64_t window_s;                 /**< how long that is */
     int64_t silent_until_s;
     uint64_t epoch, seq;
     int64_t clock_ms; /**< its clock is ahead by that */
@@ -59,5 +65,7 @@ double kwt_uniform(struct kwt_world *world);
 double kwt_exponential(struct kwt_world *world, double mean);
 /** What a node draws by what runs on it. */
 double kwt_node_mw(const struct kwt_node *node);
-/** What runs on each node by now. @param restless see kwt_caps_options. */
-void kwt_world_use(struct kwt_world *world, double restless);
+/** What runs on each node by now. */
+void kwt_world_use(struct kwt_world *world, const struct kwt_caps_options *options, int64_t now_s);
+/** 1 on the median, by a lognormal distribution. */
+double kwt_lognormal(struct kwt_world *world, double sigma);

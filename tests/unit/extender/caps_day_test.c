@@ -60,6 +60,32 @@ static void test_restless_pods_and_two_replicas(void **state)
     holds(&options);
 }
 
+/** Pods whose use is nothing like their requests: twice as much, and all of it only after ten
+ * minutes. */
+static void test_pods_unlike_their_requests(void **state)
+{
+    (void)state;
+    const struct kwt_caps_options twice = {.seed = SEED + 2,
+                                           .seconds = A_DAY_S / 2,
+                                           .losses = true,
+                                           .replicas = 1,
+                                           .greedy = 1,
+                                           .sigmas = SIGMAS};
+    const struct kwt_caps_options slow = {.seed = SEED + 3,
+                                          .seconds = A_DAY_S / 2,
+                                          .losses = true,
+                                          .replicas = 1,
+                                          .ramp_s = 600,
+                                          .sigmas = SIGMAS};
+    struct kwt_caps_result result = live(&twice);
+
+    assert_int_equal(result.over_seconds, 0);
+    assert_true(result.peak > 0.8);
+    result = live(&slow);
+    assert_int_equal(result.over_seconds, 0);
+    assert_true(result.peak > 0.7 && result.let_in > result.pods * 9 / 10);
+}
+
 /** Without caps there is something that they hold back. */
 static void test_a_morning_without_caps(void **state)
 {
@@ -75,6 +101,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_day),
         cmocka_unit_test(test_restless_pods_and_two_replicas),
+        cmocka_unit_test(test_pods_unlike_their_requests),
         cmocka_unit_test(test_a_morning_without_caps),
     };
 
