@@ -34,9 +34,9 @@ static const double hourly_sigma[EXT_GROWTH_STATES] = {
 
 /** Deviation of a pod's use from the mean part, before anything is known, and the pods that this
  * counts for; and how many are looked back on. */
-#define SPREAD_PRIOR  0.3
-#define SPREAD_PODS   10.0
-#define SPREAD_MEMORY 400.0
+#define SPREAD_PRIOR  0.2
+#define SPREAD_PODS   30.0
+#define SPREAD_MEMORY 2000.0
 #define SPREAD_MAX    2.0
 /** Of one step. */
 #define SPREAD2_MAX   16.0
