@@ -224,7 +224,7 @@ static void test_many(void **state)
         }
         assert_int_equal(bound(f, "one more", "a", 1, 0), -ENOSPC);
         (void)settle(f, 0, 0);
-        assert_true(f->mcpu[0] == EXT_FLIGHTS_MAX / 2 && f->mcpu[1] == EXT_FLIGHTS_MAX / 2);
+        assert_true(f->mcpu[0] == EXT_FLIGHTS_MAX / 2.0 && f->mcpu[1] == EXT_FLIGHTS_MAX / 2.0);
         for (unsigned i = 0; i < EXT_FLIGHTS_MAX; i++) {
             unsigned which = round == 0 ? i : EXT_FLIGHTS_MAX - 1 - i;
             (void)snprintf(uid, sizeof(uid), "%08x-0000-4000-8000-000000000000", which);
