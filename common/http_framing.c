@@ -103,6 +103,8 @@ void kw_http_framing_header(struct kw_http_framing *framing, const char *key, si
         if (framing->chunked || !same_name(value, value_len, "chunked"))
             framing->foreign_encoding = true;
         framing->chunked = true;
+    } else if (same_name(key, key_len, "content-encoding")) {
+        framing->encoded = framing->encoded || !same_name(value, value_len, "identity");
     }
 }
 
@@ -126,5 +128,7 @@ unsigned kw_http_framing_verdict(const struct kw_http_framing *framing, bool nee
         return 501;
     if (needs_length && !framing->chunked && framing->length == NULL)
         return 411;
+    if (framing->encoded)
+        return 415;
     return 0;
 }

@@ -17,6 +17,7 @@ struct kw_http_framing {
     size_t length_len;
     bool chunked;
     bool foreign_encoding; /**< a Transfer-Encoding other than "chunked", or two */
+    bool encoded;          /**< a Content-Encoding: the body would have to be unpacked */
     bool malformed;
 };
 
@@ -48,6 +49,6 @@ void kw_http_framing_header(struct kw_http_framing *framing, const char *key, si
                             const char *value, size_t value_len);
 
 /** @param needs_length the method carries a body (POST). @return 0, or the status to refuse with:
- * 400, 411, 501. */
+ * 400, 411, 415, 501. */
 unsigned kw_http_framing_verdict(const struct kw_http_framing *framing, bool needs_length,
                                  bool http_1_0);

@@ -109,6 +109,7 @@ const char *kw_http_refusal_text(unsigned status)
     case 405: return "405 method not allowed here\n";
     case 411: return "411 a body needs a Content-Length\n";
     case 413: return "413 the body is too large\n";
+    case 415: return "415 the body must not be compressed\n";
     case 431: return "431 the request head is too large\n";
     case 503: return "503 too many bodies at once\n";
     case 501: return "501 transfer encoding not supported\n";

@@ -182,6 +182,9 @@ class Hostile(Watched):
             self.assertIn(got[0], (400, 404, 405, 501), method)
         self.assertEqual(self.extender.ask("/filter", method="HEAD").status, 405)
         self.assertEqual(self.extender.ask("/none", b"{}").status, 404)
+        encoded = HEAD + b"Content-Encoding: %s\r\nContent-Length: 19\r\n\r\n" + BODY
+        self.assertEqual(self.statuses(encoded % b"gzip"), [415])
+        self.assertEqual(self.statuses(encoded % b"Identity"), [200])
         self.assertEqual(self.extender.ask("/filter?x=%00&y=../..", BODY).status, 400)
         for head in (b"POST /" + b"a" * 100000 + b" HTTP/1.1\r\n\r\n", HEAD + b"X: " + b"y" * 100000 + b"\r\n\r\n",
                      HEAD + b"X: y\r\n" * 20000 + b"\r\n", b"\r\n" * 50000, b"\0" * 100000, b"POST /filter HTTP/9.9\r\n\r\n", b"POST\r\n\r\n",

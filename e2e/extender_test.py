@@ -105,6 +105,13 @@ class WithRedis(Case):
             wait_for(f"a record is skipped for its {reason}", lambda: self.extender.metric(
                 'kwatt_extender_records_skipped_total{reason="%s"}' % reason) > 0)
         self.assertEqual(self.extender.metric("kwatt_extender_nodes_unpriced"), 1)
+        # and that is told once, not each time that all nodes are read
+        told = []
+        for _ in range(2):
+            reads = self.extender.metric("kwatt_extender_whole_refreshes_total")
+            wait_for("all nodes are read again", lambda: self.extender.metric("kwatt_extender_whole_refreshes_total") > reads + 2)
+            told.append(self.extender.log().count("records left out"))
+        self.assertEqual(told[0], told[1], self.extender.log())
         # the index itself of another type: the last snapshot stays in force
         before = self.extender.metric("kwatt_extender_nodes")
         failures = self.extender.metric("kwatt_extender_redis_failures_total")

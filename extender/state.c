@@ -51,7 +51,7 @@ struct ext_state {
         bool learn_failed;               /**< as it was told */
         _Atomic uint64_t stale_after_ns; /**< as the settings have it by now */
         bool was_up, was_tried, was_refused;
-        uint64_t skipped; /**< records left out in the last refresh */
+        uint64_t skipped; /**< records left out, as it was told; 0: none of all nodes */
     } reader;
 };
 
@@ -171,7 +171,8 @@ static void refresh_done(struct ext_state *state, struct ext_refresh_result *res
     state->reader.was_refused = result->refused;
     if (skipped > 0 && skipped != state->reader.skipped)
         kw_log_warn(state->log, "records left out; /metrics says why", kw_u64("records", skipped));
-    state->reader.skipped = skipped;
+    if (skipped > 0 || result->whole) /* the feeds alone do not have what all nodes have */
+        state->reader.skipped = skipped;
     state->reader.was_up = state->reader.was_tried = true;
 }
 

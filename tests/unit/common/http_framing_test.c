@@ -60,12 +60,27 @@ static void test_ambiguity_is_refused_without_the_layout(void **state)
     assert_int_equal(verdict(false, none, 1), 411);
 }
 
+static void test_compressed_bodies_are_refused(void **state)
+{
+    static const char *const gzip[][2] = {{"Content-Length", "2"}, {"Content-Encoding", "gzip"}};
+    static const char *const plain[][2] = {{"content-encoding", "Identity"},
+                                           {"Content-Length", "2"}};
+    static const char *const both[][2] = {
+        {"Content-Length", "2"}, {"Content-Encoding", "br"}, {"Content-Encoding", "identity"}};
+
+    (void)state;
+    assert_int_equal(verdict(false, gzip, 2), 415);
+    assert_int_equal(verdict(false, plain, 2), 0);
+    assert_int_equal(verdict(false, both, 3), 415);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_tried_versions_are_known),
         cmocka_unit_test(test_copied_heads_pass_without_the_layout),
         cmocka_unit_test(test_ambiguity_is_refused_without_the_layout),
+        cmocka_unit_test(test_compressed_bodies_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
