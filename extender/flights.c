@@ -137,7 +137,8 @@ static int settle(struct ext_flights *flights, struct ext_snapshot *fresh, int64
     if (capping == NULL)
         return 0;
     struct ext_use use = EXT_USE_AS_EXPECTED;
-    if (capped)
+    /* without deviations what is expected counts, exactly, and nothing that was learnt beside it */
+    if (capped && sigmas > 0)
         rc = ext_uptake_settle(flights->uptake, fresh, flights->last, sigmas, held, &use);
     int settled = ext_capping_settle(capping, fresh, held, flights->last, now_ns);
     if (fresh->caps != NULL)
