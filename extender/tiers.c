@@ -10,6 +10,7 @@
 #include "extender/tiers.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,15 @@
 #include "extender/score.h"
 
 #define LEVEL_MAX 10
+
+/** Nodes that are taken at once. */
+#define FEW 64
+
+/** As EXT_PEERS_BAND, where the answer outlives the pod. In the simulator, equal nodes that are
+ * best filled evenly take 0.1 % more than spreading so with labels of a minute, where at 0.15 it is
+ * 0.6 %; without a limit it is 0.1 % at any age, but a fleet with others beside them, at 85 % of
+ * load, takes 1.6 % more. */
+#define EVEN_BAND 0.25
 
 /** Takes away what caps do. */
 static int level_under_caps(const struct ext_caps *caps, size_t index, double mcpu, int level)
@@ -35,28 +45,66 @@ static int8_t tier_of(int level)
     return (int8_t)(tier < KW_POWER_TIERS ? tier : KW_POWER_TIERS - 1);
 }
 
+/** Where a node is priced for a label: of peers that are best filled evenly, nearer to their mean
+ * than for one pod. The plugins spread among them by requests, which are as of now. */
+static struct ext_place even_place(const struct ext_place *place)
+{
+    double capacity_mcpu = (double)place->capacity_mcpu;
+    double used_mcpu = (double)place->fill * capacity_mcpu;
+    double peers_mcpu = (double)place->tie * capacity_mcpu;
+    double band_mcpu = EVEN_BAND * capacity_mcpu;
+
+    if (place->tie == place->fill)
+        return *place;
+    double at_mcpu = fmin(fmax(peers_mcpu, used_mcpu - band_mcpu), used_mcpu + band_mcpu);
+    struct ext_place even = ext_place_more(place, at_mcpu - place->at_mcpu);
+    even.fill = place->fill;
+    even.wake_uj = place->wake_uj;
+    return even;
+}
+
+/** Takes all nodes of a snapshot, a few at a time. @param ret_tiers KW_TIER_NONE of those that
+ * nobody knows, else the best. */
+static void take_nodes(struct ext_score *score, const struct ext_snapshot *snapshot, int64_t now_ns,
+                       int8_t *ret_tiers)
+{
+    struct ext_place places[FEW];
+    const struct ext_place *taken[FEW];
+
+    for (size_t begin = 0; begin < snapshot->n; begin += FEW) {
+        size_t n = snapshot->n - begin < FEW ? snapshot->n - begin : FEW;
+        for (size_t i = 0; i < n; i++) {
+            const struct ext_place *place = ext_place_good(snapshot, begin + i, now_ns);
+            if (place != NULL)
+                places[i] = even_place(place);
+            taken[i] = place == NULL ? NULL : &places[i];
+            ret_tiers[begin + i] = place == NULL ? KW_TIER_NONE : 0;
+        }
+        ext_score_take(score, taken, n);
+    }
+}
+
 int ext_tiers_rank(const struct ext_snapshot *snapshot, double mcpu, int64_t now_ns,
                    int8_t *ret_tiers)
 {
     size_t n = snapshot->n;
     const struct ext_score_pod pod = {.mcpu = mcpu, .lasting = true};
-    kw_cleanup_free const struct ext_place **places = calloc(n + 1, sizeof(void *));
     kw_cleanup_free struct ext_score_scratch *scratch = calloc(n + 1, sizeof(*scratch));
     kw_cleanup_free uint8_t *levels = malloc(n + 1);
     struct ext_score score;
 
-    if (places == NULL || scratch == NULL || levels == NULL)
+    if (scratch == NULL || levels == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        places[i] = ext_place_good(snapshot, i, now_ns);
     ext_score_begin(&score, &pod, scratch);
-    ext_score_take(&score, places, n);
+    take_nodes(&score, snapshot, now_ns, ret_tiers);
     (void)ext_score_end(&score, levels);
     for (size_t i = 0; i < n; i++) {
         int level = levels[i];
+        if (ret_tiers[i] == KW_TIER_NONE)
+            continue;
         if (snapshot->caps != NULL)
             level = level_under_caps(snapshot->caps, i, mcpu, level);
-        ret_tiers[i] = places[i] == NULL ? KW_TIER_NONE : tier_of(level);
+        ret_tiers[i] = tier_of(level);
     }
     return 0;
 }

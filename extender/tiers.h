@@ -11,7 +11,8 @@
 /*
  * Tiers of nodes: placement without a call per pod. The tier of a node says how dear the cluster's
  * typical pod would be there, by the scores that /prioritize gives: 0 is where it adds the fewest
- * watts. Pure.
+ * watts. Of nodes of one curve that is best filled evenly, those within a quarter of their mean
+ * fill share a tier: which of them a pod gets is left to the scheduler's own plugins. Pure.
  */
 
 /**

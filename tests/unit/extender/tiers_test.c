@@ -161,6 +161,39 @@ static void test_as_scores(void **state)
     }
 }
 
+/** Peers on a curve that rises ever more steeply: those near their mean share a tier. */
+static void test_peers(void **state)
+{
+    (void)state;
+    enum { NODES = 4 };
+    static const char *const names[NODES] = {"a", "b", "c", "far"};
+    static const double fills[NODES] = {0.2, 0.35, 0.6, 0.95};
+    const struct kw_curve curve = {.capacity_mcpu = 8000,
+                                   .n = 5,
+                                   .knots = {{0, 100000, 0},
+                                             {250, 104000, 0},
+                                             {500, 112000, 0},
+                                             {750, 130000, 0},
+                                             {1000, 170000, 0}}};
+    struct ext_node nodes[NODES];
+    int8_t tiers[NODES];
+
+    for (int peers = 0; peers < 2; peers++) {
+        for (size_t i = 0; i < NODES; i++) {
+            nodes[i] = kwt_node(names[i], &curve, fills[i] * 8000);
+            nodes[i].peers_fill =
+                peers == 0 ? 0 : EXT_PEERS_FILL_MIN + (uint8_t)(EXT_PEERS_FILL_STEPS * 0.42);
+        }
+        struct ext_snapshot *snapshot = ext_snapshot_new(nodes, NODES, 3, 30 * (uint64_t)SECOND);
+        assert_int_equal(ext_tiers_rank(snapshot, 200, 0, tiers), 0);
+        assert_int_equal(tiers[0], 0);
+        assert_true((tiers[1] == 0) == (peers == 1));
+        assert_true((tiers[2] == 0) == (peers == 1));
+        assert_true(tiers[3] > 0);
+        ext_snapshot_free(&snapshot);
+    }
+}
+
 /** A cap that has no room for the pod makes a cheap node dear. */
 static void test_caps(void **state)
 {
@@ -285,11 +318,11 @@ static void test_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_urgency),    cmocka_unit_test(test_flapping),
-        cmocka_unit_test(test_seen),       cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_caps),       cmocka_unit_test(test_as_scores),
-        cmocka_unit_test(test_any_events), cmocka_unit_test(test_typical),
-        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_urgency),   cmocka_unit_test(test_flapping),
+        cmocka_unit_test(test_seen),      cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_peers),     cmocka_unit_test(test_caps),
+        cmocka_unit_test(test_as_scores), cmocka_unit_test(test_any_events),
+        cmocka_unit_test(test_typical),   cmocka_unit_test(test_weights),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
