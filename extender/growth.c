@@ -27,10 +27,11 @@ static const double hourly_sigma[EXT_GROWTH_STATES] = {
 /** A step that is more than this part of the load counts as that much: rare ones are most of it. */
 #define NOISE_PART    0.3
 
-/** No step tells more than one so far from what was expected. One that is much further below it
- * tells nothing: deployments are scaled down, batches end together. */
+/** No step tells more than one so far from what was expected. One that is much further off tells
+ * nothing where no pod that came can be the cause: deployments are scaled down, batches end
+ * together, load moves from node to node. */
 #define STEP_SIGMAS 4.0
-#define FALL_SIGMAS 8.0
+#define FAR_SIGMAS  8.0
 
 /** Deviation of a pod's use from the mean part, before anything is known, and the pods that this
  * counts for; and how many are looked back on. */
@@ -116,7 +117,9 @@ void ext_growth_take(struct ext_growth *growth, const struct ext_growth_step *st
     double sigma = sqrt(all);
     double most = STEP_SIGMAS * sigma;
     learn_noise(growth, step, off, sure, load);
-    if (off < -FALL_SIGMAS * sigma)
+    /* more than the pods could bring that came lately: others have changed */
+    double could = EXT_USE_MAX * (step->seen_mcpu + step->fresh_mcpu + step->settling_mcpu);
+    if (off < -FAR_SIGMAS * sigma || (off > FAR_SIGMAS * sigma && off > could))
         return;
     off = off > most ? most : off < -most ? -most : off;
     for (unsigned i = 0; i < EXT_GROWTH_STATES; i++)
