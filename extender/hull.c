@@ -12,11 +12,17 @@
  * jump is in the first segment's slope. It is paid by the first pod and saved with the last, so the
  * lean is twice as much where the segment begins and none where it ends: of nodes with little to do
  * one is filled and the others drain. With one price for all of the segment three of ten nodes
- * stood at 5 % for hours, in the simulator, and a tenth of the saving was lost.
+ * stood at 5 % for hours, in the simulator, and a tenth of the saving was lost. What waking costs
+ * is spread over EXT_SLEEPS_S of sleep. A node that saves less by sleeping than it costs to wake
+ * stays on for its hull, and while it is nearly empty a pod saves what its waking would cost.
  *
- * Where the curve is its own hull (it bends upward), nodes of one kind are best filled evenly.
- * There they are priced by the mean load of their peers, as long as they are near it: the price of
- * their kind is right, and among them the scheduler's own plugins decide.
+ * Where the curve is its own hull (it bends upward, or is straight), nodes of one kind are best
+ * filled evenly, or however one likes. There they are priced by the mean load of their peers, as
+ * long as they are near it: the price of their kind is right, and among them the scheduler's own
+ * plugins decide. Where all nodes are of one kind, near is everywhere.
+ *
+ * Beyond the capacity more work draws no more watts, since it is not done. Pods that use more than
+ * they request lead there, so it has a price far above all others.
  *
  * Evaluation adds slope x overlap over the segments that the pod's work spans: at most ten steps,
  * usually one, no division and no difference of two large numbers, so that equal machines give
@@ -75,6 +81,37 @@ static double lean_of(const struct kw_curve_knot *knots, const uint32_t *chain, 
     return lean;
 }
 
+/** Whether a curve is its hull between two knots of it, as far as meters can tell. */
+static bool is_straight(const struct kw_curve_knot *knots, uint32_t from, uint32_t to)
+{
+    double per_permille = slope(&knots[from], &knots[to]);
+
+    for (uint32_t k = from + 1; k < to; k++) {
+        double hull =
+            knots[from].mw + per_permille * (knots[k].load_permille - knots[from].load_permille);
+        if (knots[k].mw > (1 + EXT_STRAIGHT) * hull)
+            return false;
+    }
+    return true;
+}
+
+/** What a node draws while it sleeps, its waking included. @return infinite: it stays on. */
+static double sleeping(const struct ext_pricing *pricing)
+{
+    if (pricing == NULL || !pricing->sleepable)
+        return (double)INFINITY;
+    double wake_uj = isfinite(pricing->wake_uj) ? (double)pricing->wake_uj : 0;
+    return pricing->sleep_mw + wake_uj / EXT_SLEEPS_S / 1000;
+}
+
+/** What work beyond the capacity costs at least. */
+static uint8_t over_of(const struct kw_curve *curve, double mcpu_per_permille)
+{
+    double mean = curve->knots[curve->n - 1].mw / (1000 * mcpu_per_permille);
+
+    return (uint8_t)fmin(ceil(EXT_OVER * mean / EXT_OVER_MW), UINT8_MAX);
+}
+
 void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pricing,
                     struct ext_hull *ret)
 {
@@ -82,21 +119,23 @@ void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pric
     uint32_t chain[KW_CURVE_KNOTS];
     double work = pricing == NULL || pricing->work_per_mcpu <= 0 ? 1 : pricing->work_per_mcpu;
     double mcpu_per_permille = (double)curve->capacity_mcpu * work / 1000.0;
-    bool sleepable = pricing != NULL && pricing->sleepable;
+    double sleeping_mw = sleeping(pricing);
+    bool sleepable = sleeping_mw <= curve->knots[0].mw;
     uint32_t n = 0;
 
     memcpy(knots, curve->knots, sizeof(knots));
-    if (sleepable && pricing->sleep_mw < knots[0].mw)
-        knots[0].mw = pricing->sleep_mw;
+    if (sleepable)
+        knots[0].mw = (uint32_t)sleeping_mw;
     for (uint32_t i = 0; i < curve->n; i++) {
         while (n >= 2 && is_above(&knots[chain[n - 2]], &knots[chain[n - 1]], &knots[i]))
             n--;
         chain[n++] = i;
     }
-    *ret = (struct ext_hull){0};
+    *ret = (struct ext_hull){.over = over_of(curve, mcpu_per_permille)};
     for (uint32_t i = 0; i + 1 < n; i++) {
         double hull = hull_slope(knots, chain, i);
         double lean = lean_of(knots, chain, n, i, sleepable);
+        uint32_t first = ret->n; /* of its segments */
         for (uint32_t k = chain[i]; k < chain[i + 1]; k++) {
             double own = slope(&knots[k], &knots[k + 1]);
             double price = (hull + lean * (own - hull)) / mcpu_per_permille;
@@ -105,19 +144,23 @@ void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pric
             ret->end_mcpu[ret->n - 1] = (double)knots[k + 1].load_permille * mcpu_per_permille;
             ret->mw_per_mcpu[ret->n - 1] = price;
         }
-        if (chain[i + 1] == chain[i] + 1 && !(sleepable && i == 0))
-            ret->plain = (uint16_t)(ret->plain | 1u << (ret->n - 1));
+        if (is_straight(knots, chain[i], chain[i + 1]) && !(sleepable && i == 0))
+            ret->plain = (uint16_t)(ret->plain | ((2u << (ret->n - 1u)) - (1u << first)));
         if (sleepable && i == 0)
             ret->drain_mw_per_mcpu = (float)fmax(ret->mw_per_mcpu[0] - hull / mcpu_per_permille, 0);
     }
+    uint32_t top = (uint32_t)ret->plain >> (ret->n - 1u) & 1u;
+    ret->plain = (uint16_t)(ret->plain | top << ret->n);
+    if (pricing != NULL && pricing->sleepable && !sleepable)
+        ret->drain_mw_per_mcpu = -1;
 }
 
-/** Segment that a load lies in; the last one beyond the capacity. */
+/** Segment that a load lies in; their number beyond the capacity. */
 static uint32_t segment_at(const struct ext_hull *hull, double mcpu)
 {
     uint32_t i = 0;
 
-    while (i + 1u < hull->n && mcpu >= hull->end_mcpu[i])
+    while (i < hull->n && mcpu >= hull->end_mcpu[i])
         i++;
     return i;
 }
@@ -131,6 +174,8 @@ static bool drains(const struct ext_hull *hull, uint32_t segment)
 /** Price where a load stands in its segment. */
 static double price_at(const struct ext_hull *hull, uint32_t segment, double mcpu)
 {
+    if (segment == hull->n)
+        return fmax(hull->over * EXT_OVER_MW, hull->mw_per_mcpu[segment - 1]);
     double price = hull->mw_per_mcpu[segment];
 
     if (!drains(hull, segment))
@@ -140,13 +185,12 @@ static double price_at(const struct ext_hull *hull, uint32_t segment, double mcp
 
 double ext_hull_marginal_mw(const struct ext_hull *hull, double used_mcpu, double added_mcpu)
 {
-    uint32_t last = hull->n - 1u;
     double at = used_mcpu;
     double left = added_mcpu;
     double mw = 0;
     uint32_t i = segment_at(hull, used_mcpu);
 
-    for (; i < last && left > hull->end_mcpu[i] - at; i++) {
+    for (; i < hull->n && left > hull->end_mcpu[i] - at; i++) {
         double part = hull->end_mcpu[i] - at;
         mw += part * price_at(hull, i, at + part / 2);
         left -= part;
@@ -158,12 +202,12 @@ double ext_hull_marginal_mw(const struct ext_hull *hull, double used_mcpu, doubl
 /** Load that a node among peers is priced at: nearer to theirs. @return negative where evenly
  * filled is not best between the two. */
 static double load_among(const struct ext_hull *hull, double used_mcpu, double capacity_mcpu,
-                         double peers_mcpu)
+                         double peers_mcpu, double band)
 {
     uint32_t a = segment_at(hull, used_mcpu), b = segment_at(hull, peers_mcpu);
     uint32_t low = a < b ? a : b, high = a < b ? b : a;
     uint32_t between = (2u << high) - (1u << low);
-    double band_mcpu = EXT_PEERS_BAND * capacity_mcpu;
+    double band_mcpu = band * capacity_mcpu;
 
     if ((hull->plain & between) != between)
         return -1;
@@ -173,7 +217,7 @@ static double load_among(const struct ext_hull *hull, double used_mcpu, double c
 /** @param at_mcpu load to be priced at. */
 static struct ext_place place_at(const struct ext_hull *hull, double at_mcpu)
 {
-    uint32_t last = hull->n - 1u;
+    uint32_t last = hull->n; /* what lies beyond the capacity */
     uint32_t i = segment_at(hull, at_mcpu);
     uint32_t next = i < last ? i + 1 : i;
     double price = price_at(hull, i, at_mcpu);
@@ -185,7 +229,7 @@ static struct ext_place place_at(const struct ext_hull *hull, double at_mcpu)
     return (struct ext_place){
         .room_mcpu = i < last ? hull->end_mcpu[i] - at_mcpu : (double)INFINITY,
         .mw_per_mcpu = price,
-        .next_mw_per_mcpu = next > i ? hull->mw_per_mcpu[next] : price,
+        .next_mw_per_mcpu = next > i ? price_at(hull, next, 0) : price,
         .at_mcpu = at_mcpu,
         .hull = hull,
         .next_room_mcpu = next_room_mcpu,
@@ -194,31 +238,24 @@ static struct ext_place place_at(const struct ext_hull *hull, double at_mcpu)
     };
 }
 
-struct ext_place ext_place_of(const struct ext_hull *hull, double used_mcpu, double capacity_mcpu,
-                              double peers_fill)
+/** Whether nothing is gained by filling a node on before another. */
+static bool is_plain(const struct ext_hull *hull, double mcpu)
 {
-    double at_mcpu = peers_fill < 0
-                         ? -1
-                         : load_among(hull, used_mcpu, capacity_mcpu, peers_fill * capacity_mcpu);
+    return (uint32_t)hull->plain >> segment_at(hull, mcpu) & 1u;
+}
+
+struct ext_place ext_place_of(const struct ext_hull *hull, double used_mcpu, double capacity_mcpu,
+                              double peers_fill, double band)
+{
+    double peers_mcpu = peers_fill * capacity_mcpu;
+    double at_mcpu =
+        peers_fill < 0 ? -1 : load_among(hull, used_mcpu, capacity_mcpu, peers_mcpu, band);
     struct ext_place place = place_at(hull, at_mcpu < 0 ? used_mcpu : at_mcpu);
 
     place.fill = (float)(used_mcpu / capacity_mcpu);
-    place.tie = at_mcpu < 0 ? place.fill : (float)peers_fill;
+    place.tie = at_mcpu >= 0 ? (float)peers_fill : is_plain(hull, used_mcpu) ? 0 : place.fill;
     place.capacity_mcpu = (float)capacity_mcpu;
     return place;
-}
-
-struct ext_place ext_place_more(const struct ext_place *place, double added_mcpu)
-{
-    struct ext_place more = place_at(place->hull, place->at_mcpu + added_mcpu);
-    float added_fill = (float)(added_mcpu / (double)place->capacity_mcpu);
-
-    more.fill = place->fill + added_fill;
-    more.tie = place->tie == place->fill ? more.fill : place->tie;
-    more.capacity_mcpu = place->capacity_mcpu;
-    more.price_permille = place->price_permille;
-    more.risk_permille = place->risk_permille;
-    return more; /* one pod pays for waking a node */
 }
 
 static uint16_t permille(double factor)
@@ -230,8 +267,11 @@ static uint16_t permille(double factor)
 
 void ext_place_price(struct ext_place *place, const struct ext_pricing *pricing)
 {
-    /* never 0: it tells those that sleep */
-    place->wake_uj = pricing->asleep ? (float)fmax(pricing->wake_uj, 1) : 0;
+    bool kept = place->fill < EXT_EMPTY && place->hull->drain_mw_per_mcpu < 0;
+
+    place->wake_uj = kept && isfinite(pricing->wake_uj) ? -pricing->wake_uj : 0;
+    if (pricing->asleep)
+        place->wake_uj = (float)fmax(pricing->wake_uj, 1); /* never 0: it tells those that sleep */
     place->price_permille = permille(pricing->energy_price);
     place->risk_permille = permille(pricing->risk);
 }

@@ -29,6 +29,24 @@
  * lost where pods are large, use little of what they request, and curves are steep. */
 #define EXT_PEERS_BAND 0.15
 
+/** What work beyond the capacity costs, of what a core draws on the mean at full load: it is not
+ * done, and what is there already is slowed down. In the simulator, pods that use twice what they
+ * request lose a fifth of their work at 0, a hundredth at 1, and no more than by spreading at 4. */
+#define EXT_OVER    4
+/** Step of ext_hull.over. */
+#define EXT_OVER_MW 0.25
+
+/** How long a node is taken to sleep: what waking costs is spread over that, and where it eats up
+ * what sleep saves, the node is no one to be emptied. */
+#define EXT_SLEEPS_S 3600.0
+
+/** How much a curve may lie above its hull, of the watts there, and count as straight: filling one
+ * node before another gains half of that at most. */
+#define EXT_STRAIGHT 0.01
+
+/** Of its capacity, below which a node is taken to fall asleep soon. */
+#define EXT_EMPTY 0.05
+
 /** What changes a node's prices beside its curve. Zeros: nothing does. */
 struct ext_pricing {
     double work_per_mcpu; /**< work that a milli-core does, in that of the reference machine, so
@@ -36,8 +54,8 @@ struct ext_pricing {
     float energy_price;   /**< of a joule at the node (carbon or money), relative to the other
                              zones'; 0: 1; EXT_FACTOR_MIN..EXT_FACTOR_MAX */
     float risk;           /**< ext_risk: how close its cap is; 0: 1 */
-    float wake_uj;        /**< energy of waking it, beyond that of its load; counts while asleep;
-                             infinite: unknown, no pod is worth it */
+    float wake_uj;        /**< energy of waking it, beyond that of its load; 0: none; infinite:
+                             unknown, no pod is worth it while it sleeps */
     uint32_t sleep_mw;    /**< what it draws asleep */
     bool sleepable;       /**< empty, it goes to sleep: its idle watts can be saved */
     bool asleep;          /**< now: its last sample is none to place by */
@@ -52,10 +70,13 @@ struct ext_pricing {
  * work_per_mcpu is not set. */
 struct ext_hull {
     uint8_t n;      /**< segments, 1..KW_CURVE_KNOTS - 1 */
-    uint16_t plain; /**< bits of segments in which the curve is its hull, and filled evenly best */
+    uint8_t over;   /**< least price of a milli-core beyond the capacity, in EXT_OVER_MW */
+    uint16_t plain; /**< bits of segments in which the curve is its hull, and filled evenly best;
+                       that behind the last is what lies beyond the capacity */
     float drain_mw_per_mcpu; /**< how much dearer the first segment is where it begins, and cheaper
                                 where it ends: a node that may sleep and has little to do drains, or
-                                is filled before another is. Else 0 */
+                                is filled before another is. Else 0; negative: it may sleep, but
+                                that saves less than waking it costs */
     double end_mcpu[KW_CURVE_KNOTS - 1];    /**< right end of each; the last is the capacity */
     double mw_per_mcpu[KW_CURVE_KNOTS - 1]; /**< price in the segment, never negative */
 };
@@ -77,7 +98,9 @@ struct ext_place {
     float tie;               /**< the same, but that of its peers where filling them evenly is best:
                                 what decides among equals */
     float capacity_mcpu;     /**< > 0 */
-    float wake_uj;           /**< that the pod would cost by waking the node; 0: it is awake */
+    float wake_uj;           /**< that the pod would cost by waking the node; 0: it is awake;
+                                negative: that the pod saves, since without it the node would sleep
+                                and not be worth waking */
     uint16_t price_permille; /**< energy_price */
     uint16_t risk_permille;  /**< risk */
 };
@@ -88,8 +111,9 @@ void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pric
 
 /**
  * Milliwatts that `added_mcpu` more cost a node that uses `used_mcpu`: hull(used + added) -
- * hull(used). Beyond the capacity the last slope goes on, so that an overloaded node never looks
- * free. Two loads inside one segment give exactly the same price, but in one that drains.
+ * hull(used). Beyond the capacity no work is done: EXT_OVER says what it costs, or the last slope
+ * where that is more. Two loads inside one segment give exactly the same price, but in one that
+ * drains.
  * @param used_mcpu, added_mcpu >= 0. @return >= 0.
  */
 double ext_hull_marginal_mw(const struct ext_hull *hull, double used_mcpu, double added_mcpu);
@@ -97,13 +121,11 @@ double ext_hull_marginal_mw(const struct ext_hull *hull, double used_mcpu, doubl
 /**
  * @param hull outlives the place. @param used_mcpu >= 0. @param capacity_mcpu > 0.
  * @param peers_fill mean fill of the nodes that have the same hull, itself included; negative:
- * there are no others.
+ * there are no others. @param band EXT_PEERS_BAND; infinite where all nodes are peers, and nothing
+ * but their loads can tell them apart.
  */
 struct ext_place ext_place_of(const struct ext_hull *hull, double used_mcpu, double capacity_mcpu,
-                              double peers_fill);
-
-/** Where the node stands with so much more on it, which its peers do not have. */
-struct ext_place ext_place_more(const struct ext_place *place, double added_mcpu);
+                              double peers_fill, double band);
 
 /** Puts the prices of a node to its place, work units and hull excepted, which were built with
  * them. */
@@ -138,7 +160,7 @@ static inline double ext_place_cost_mw(const struct ext_place *place, double add
 {
     /* 10^6 x 10^-6 is 1: where nothing is set, the watts stay as they are, to the bit */
     double factor = (double)((uint32_t)place->price_permille * place->risk_permille) * 1e-6;
-    double mw = ext_place_marginal_mw(place, added_mcpu);
+    double mw = ext_place_marginal_mw(place, added_mcpu) + (double)place->wake_uj * wakes_per_ms;
 
-    return (mw + (double)place->wake_uj * wakes_per_ms) * factor;
+    return (mw > 0 ? mw : 0) * factor;
 }

@@ -153,7 +153,8 @@ static void give_hull(struct ext_node *node, const struct kw_curve *curve,
 {
     if (like != NULL && like->pricing.work_per_mcpu == node->pricing.work_per_mcpu &&
         like->pricing.sleepable == node->pricing.sleepable &&
-        like->pricing.sleep_mw == node->pricing.sleep_mw)
+        like->pricing.sleep_mw == node->pricing.sleep_mw &&
+        like->pricing.wake_uj == node->pricing.wake_uj)
         node->hull = like->hull;
     else
         ext_hull_build(curve, &node->pricing, &node->hull);
@@ -247,9 +248,14 @@ static void add_level(struct level levels[CLASSES_MAX], const struct ext_node *n
 bool ext_pool_level(struct ext_node *nodes, size_t n)
 {
     struct level levels[CLASSES_MAX] = {0};
-    bool changed = false;
+    bool changed = false, alike = true;
+    uint64_t machine = 0;
 
     for (size_t i = 0; i < n; i++) {
+        if (!nodes[i].has_curve || nodes[i].pricing.asleep)
+            continue;
+        machine = machine == 0 ? nodes[i].machine : machine;
+        alike = alike && nodes[i].pooled && nodes[i].machine == machine;
         if (has_peers(&nodes[i]))
             add_level(levels, &nodes[i]);
     }
@@ -260,8 +266,9 @@ bool ext_pool_level(struct ext_node *nodes, size_t n)
         if (level != NULL && level->n > 1)
             fill = (uint8_t)(EXT_PEERS_FILL_MIN +
                              (level->sum_millionths * EXT_PEERS_FILL_STEPS) / (level->n * 1000000));
-        changed = changed || fill != nodes[i].peers_fill;
+        changed = changed || fill != nodes[i].peers_fill || alike != nodes[i].alike;
         nodes[i].peers_fill = fill;
+        nodes[i].alike = alike;
     }
     return changed;
 }

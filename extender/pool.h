@@ -37,5 +37,6 @@ void ext_pool_reprice(struct ext_node *node);
 int ext_pool_settle(struct ext_node *nodes, size_t n);
 
 /** Tells nodes that share a curve how full they are on the mean (ext_node.peers_fill), those that
- * sleep excepted. Pure: any order of nodes gives the same. @return whether any has changed. */
+ * sleep excepted, and all whether there are others (ext_node.alike). Pure: any order of nodes gives
+ * the same. @return whether any has changed. */
 bool ext_pool_level(struct ext_node *nodes, size_t n);

@@ -171,7 +171,7 @@ static void note_best(const struct ext_workspace *workspace, const struct ext_sn
             best->fill = place->fill;
             best->used_mcpu = round((double)place->fill * (double)place->capacity_mcpu);
             best->score = workspace->scores[i];
-            best->wake_uj = isfinite(place->wake_uj) ? (double)place->wake_uj : 0;
+            best->wake_uj = isfinite(place->wake_uj) ? fmax((double)place->wake_uj, 0) : 0;
             note_zone(snapshot, place, decision, best);
             decision->n_best++;
         }

@@ -46,6 +46,7 @@ struct run {
     uint32_t *waiting;
     size_t n_waiting;
     double total_mw, priced_mw; /* all nodes; each by the price of its energy */
+    double done_mcpu;           /* work, of all nodes */
     size_t n_high;
     double high_s;
     struct ext_sim_result result;
@@ -139,8 +140,7 @@ static void pass(struct run *run, double to_s)
         run->result.priced_uj += run->priced_mw * span_s * 1e3;
         run->high_s += (double)run->n_high * span_s;
         run->result.peak_mw = fmax(run->result.peak_mw, run->total_mw);
-        for (size_t i = 0; i < sim->input->n_nodes; i++)
-            run->result.work_mcpu_s += sim->machines[i].work_mcpu * span_s;
+        run->result.work_mcpu_s += run->done_mcpu * span_s;
     }
     sim->now_s = to_s;
 }
@@ -148,6 +148,12 @@ static void pass(struct run *run, double to_s)
 static bool is_high(const struct ext_sim_node *node, double work_mcpu)
 {
     return work_mcpu / node->work_per_mcpu > HIGH * (double)node->curve.capacity_mcpu;
+}
+
+/** What a node does of the work that it is asked for. */
+static double done(const struct ext_sim_node *node, double work_mcpu)
+{
+    return fmin(work_mcpu, (double)node->curve.capacity_mcpu * node->work_per_mcpu);
 }
 
 static double price_of(const struct ext_sim_node *node)
@@ -163,6 +169,7 @@ static void update(struct run *run, uint32_t index, double work_mcpu)
     double mw = machine->asleep ? node->sleep_mw : ext_sim_mw_at(node, &node->curve, work_mcpu);
 
     run->n_high += (size_t)is_high(node, work_mcpu) - (size_t)is_high(node, machine->work_mcpu);
+    run->done_mcpu += done(node, work_mcpu) - done(node, machine->work_mcpu);
     run->total_mw += mw - machine->mw;
     run->priced_mw += (mw - machine->mw) * price_of(node);
     machine->mw = mw;

@@ -107,7 +107,8 @@ struct ext_sim_result {
     double priced_uj; /**< the same, each node's by its energy_price */
     double mean_mw, peak_mw;
     double over_permille; /**< of the nodes' time, above 85 % of what they can do */
-    double work_mcpu_s;   /**< what pods did, in work */
+    double work_mcpu_s;   /**< what pods did, in work; what is asked of a node beyond its capacity
+                             is not done */
     size_t unplaced;      /**< pods that ended before there was room */
     size_t waited;        /**< pods that had to wait for room */
     size_t wakes;

@@ -37,7 +37,8 @@ int ext_sleepers_set(struct ext_snapshot *snapshot, const struct ext_node_table 
         fresh.pricing = priced(node, entry == NULL ? &none : &entry->sleep);
         fresh.sleep_told = true;
         bool hull = fresh.pricing.sleepable != node->pricing.sleepable ||
-                    fresh.pricing.sleep_mw != node->pricing.sleep_mw;
+                    fresh.pricing.sleep_mw != node->pricing.sleep_mw ||
+                    (fresh.pricing.sleepable && fresh.pricing.wake_uj != node->pricing.wake_uj);
         if (hull && fresh.has_curve)
             ext_pool_reprice(&fresh);
         hulls = hulls || (hull && fresh.has_curve);

@@ -16,6 +16,7 @@
 #include "extender/snapshot.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,10 +115,10 @@ static struct ext_place stand_of(const struct ext_node *node)
     const struct ext_pricing *pricing = &node->pricing;
     double work = pricing->work_per_mcpu > 0 ? pricing->work_per_mcpu : 1;
     double used_mcpu = pricing->asleep ? 0 : node->used_mcpu * work;
-    double peers_fill =
-        ((double)node->peers_fill - EXT_PEERS_FILL_MIN) / (double)EXT_PEERS_FILL_STEPS;
+    double peers_fill = ext_node_peers_fill(node);
     struct ext_place place = ext_place_of(&node->hull, used_mcpu + node->in_flight_mcpu,
-                                          (double)node->capacity_mcpu * work, peers_fill);
+                                          (double)node->capacity_mcpu * work, peers_fill,
+                                          node->alike ? (double)INFINITY : EXT_PEERS_BAND);
 
     ext_place_price(&place, pricing);
     /* one pod pays for waking a node */
@@ -323,7 +324,7 @@ void ext_snapshot_set_zone(struct ext_snapshot *snapshot, size_t index, uint16_t
     node->zone = zone;
     node->pricing.energy_price = (float)energy_price;
     if (node->has_curve)
-        ext_place_price(&snapshot->places[index], &node->pricing);
+        snapshot->places[index] = stand_of(node);
 }
 
 int ext_snapshot_add_in_flight(struct ext_snapshot *snapshot, const char *node, double mcpu)
@@ -340,7 +341,7 @@ int ext_snapshot_add_in_flight(struct ext_snapshot *snapshot, const char *node, 
         return -ENOMEM;
     size_t index = (size_t)(found - snapshot->nodes);
     snapshot->nodes[index].in_flight_mcpu += mcpu;
-    snapshot->moved[snapshot->n_moved++] = ext_place_more(ext_place_now(snapshot, index), mcpu);
+    snapshot->moved[snapshot->n_moved++] = stand_of(found);
     /* one that still takes the node for calm has it where it stood before */
     atomic_store_explicit(&snapshot->calm_until_ns[index / EXT_CALM], EXT_NEVER_GOOD,
                           memory_order_relaxed);

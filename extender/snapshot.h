@@ -27,15 +27,17 @@ struct ext_node {
         fresh_ns; /**< when what the sample says was true; may lie before this machine's start */
     uint64_t interval_ns;       /**< how often the agent publishes, as far as it said */
     struct ext_pricing pricing; /**< the hull is built with it: a change of its work_per_mcpu,
-                                   sleepable or sleep_mw wants ext_pool_reprice */
+                                   sleepable, sleep_mw or, where it is sleepable, wake_uj wants
+                                   ext_pool_reprice */
     struct ext_hull hull;
     const char *name; /**< NUL-terminated, owned by the snapshot; NULL: an empty place */
     uint16_t name_len;
-    bool sleep_told;    /**< the API server was asked about its sleep */
-    uint8_t peers_fill; /**< mean fill of those that share its curve, plus EXT_PEERS_FILL_MIN; 0:
-                           none do */
-    bool has_curve;     /**< false: the hull is not set, and the node is unknown to scoring */
-    bool pooled;        /**< the hull is of a shared curve (extender/pool.h) */
+    bool sleep_told : 1; /**< the API server was asked about its sleep */
+    bool has_curve : 1;  /**< false: the hull is not set, and the node is unknown to scoring */
+    bool pooled : 1;     /**< the hull is of a shared curve (extender/pool.h) */
+    bool alike : 1;      /**< all nodes that are awake and known share its curve */
+    uint8_t peers_fill;  /**< mean fill of those that share its curve, plus EXT_PEERS_FILL_MIN; 0:
+                            none do */
     uint16_t zone; /**< place in the snapshot's zones, plus 1; EXT_ZONE_NONE; EXT_ZONE_UNLISTED */
     double score;  /**< its score in the sorted set of nodes when it was read */
     uint64_t epoch, seq;
@@ -59,6 +61,12 @@ struct ext_node {
 /** Of ext_node.peers_fill: what stands for no load, and steps to a full node. */
 #define EXT_PEERS_FILL_MIN   1
 #define EXT_PEERS_FILL_STEPS 254
+
+/** As ext_place_of takes it: negative where it has no peers. */
+static inline double ext_node_peers_fill(const struct ext_node *node)
+{
+    return ((double)node->peers_fill - EXT_PEERS_FILL_MIN) / (double)EXT_PEERS_FILL_STEPS;
+}
 
 /** The API server tells of no zone, or the zones do not name it. */
 #define EXT_ZONE_NONE     0

@@ -49,17 +49,15 @@ static int8_t tier_of(int level)
  * than for one pod. The plugins spread among them by requests, which are as of now. */
 static struct ext_place even_place(const struct ext_place *place)
 {
+    const struct ext_node *node = ext_place_node(place);
     double capacity_mcpu = (double)place->capacity_mcpu;
-    double used_mcpu = (double)place->fill * capacity_mcpu;
-    double peers_mcpu = (double)place->tie * capacity_mcpu;
-    double band_mcpu = EVEN_BAND * capacity_mcpu;
+    struct ext_place even =
+        ext_place_of(place->hull, (double)place->fill * capacity_mcpu, capacity_mcpu,
+                     ext_node_peers_fill(node), node->alike ? (double)INFINITY : EVEN_BAND);
 
-    if (place->tie == place->fill)
-        return *place;
-    double at_mcpu = fmin(fmax(peers_mcpu, used_mcpu - band_mcpu), used_mcpu + band_mcpu);
-    struct ext_place even = ext_place_more(place, at_mcpu - place->at_mcpu);
-    even.fill = place->fill;
     even.wake_uj = place->wake_uj;
+    even.price_permille = place->price_permille;
+    even.risk_permille = place->risk_permille;
     return even;
 }
 

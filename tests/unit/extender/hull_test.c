@@ -95,7 +95,8 @@ static void test_pricing(void **state)
     for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
         struct ext_hull hull;
         ext_hull_build(&curve, &cases[i].pricing, &hull);
-        struct ext_place place = ext_place_of(&hull, 0, hull.end_mcpu[hull.n - 1], -1);
+        struct ext_place place =
+            ext_place_of(&hull, 0, hull.end_mcpu[hull.n - 1], -1, EXT_PEERS_BAND);
         ext_place_price(&place, &cases[i].pricing);
         double got = ext_place_cost_mw(&place, 1000, 1 / cases[i].life_ms);
         if (fabs(got - cases[i].first_mw) > 1e-3)
@@ -129,16 +130,16 @@ static void test_drain(void **state)
     } cases[] = {{0, 2}, {2500, 1.5}, {5000, 1}, {7500, 0.5}, {9999.999, 0}};
 
     for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
-        struct ext_place place = ext_place_of(&hull, cases[i].used, 100000, -1);
+        struct ext_place place = ext_place_of(&hull, cases[i].used, 100000, -1, EXT_PEERS_BAND);
         double want = line + cases[i].leans * lean;
         assert_true(fabs(place.mw_per_mcpu - want) < 1e-5);
         assert_true(fabs(ext_hull_marginal_mw(&hull, cases[i].used, 1e-6) - 1e-6 * want) < 1e-11);
     }
     /* never cheaper behind its end, and dearer than a node that is half full */
-    struct ext_place half = ext_place_of(&hull, 50000, 100000, -1);
+    struct ext_place half = ext_place_of(&hull, 50000, 100000, -1, EXT_PEERS_BAND);
     assert_true(half.mw_per_mcpu < line && half.mw_per_mcpu > 4);
     /* a large pod costs what the hull says, and from the beginning what the curve says */
-    struct ext_place empty = ext_place_of(&hull, 0, 100000, -1);
+    struct ext_place empty = ext_place_of(&hull, 0, 100000, -1, EXT_PEERS_BAND);
     assert_true(ext_place_marginal_mw(&empty, 25000) == ext_hull_marginal_mw(&hull, 0, 25000));
 }
 
@@ -154,9 +155,12 @@ static void test_peers(void **state)
         {"bends upward: as its peers", {50, 60, 72, 86, 102, 120}, 450, 500, 500, 0.5},
         {"bends upward: far above", {50, 60, 72, 86, 102, 120}, 950, 500, 800, 0.5},
         {"bends upward: far below", {50, 60, 72, 86, 102, 120}, 50, 500, 200, 0.5},
-        {"alone", {50, 60, 72, 86, 102, 120}, 450, -1, 450, 0.45},
+        {"bends upward: beyond its capacity", {50, 60, 72, 86, 102, 120}, 1000, 900, 900, 0.9},
+        {"alone, and filled evenly best", {50, 60, 72, 86, 102, 120}, 450, -1, 450, 0},
         {"bends downward: by itself", {50, 80, 100, 110, 116, 120}, 450, 500, 450, 0.45},
-        {"a straight line: by itself", {50, 60, 70, 80, 90, 100}, 450, 500, 450, 0.45},
+        {"a straight line", {50, 60, 70, 80, 90, 100}, 450, 500, 500, 0.5},
+        {"straight but for what meters tell", {500, 600, 700, 805, 900, 1000}, 450, 500, 500, 0.5},
+        {"not that straight", {500, 600, 700, 812, 900, 1000}, 450, 500, 450, 0.45},
         {"the bulge lies between", {50, 70, 80, 86, 102, 120}, 450, 700, 450, 0.45},
         {"above the bulge, both", {50, 70, 80, 86, 102, 120}, 750, 700, 700, 0.7},
     };
@@ -167,15 +171,17 @@ static void test_peers(void **state)
         for (uint32_t k = 0; k < 6; k++)
             curve.knots[k] = (struct kw_curve_knot){200 * k, 1000 * cases[i].watts[k], 0};
         ext_hull_build(&curve, NULL, &hull);
-        struct ext_place place = ext_place_of(&hull, cases[i].used, 1000, cases[i].peers / 1000);
+        struct ext_place place =
+            ext_place_of(&hull, cases[i].used, 1000, cases[i].peers / 1000, EXT_PEERS_BAND);
         if (fabs(place.at_mcpu - cases[i].want_at) > 1e-6)
             fail_msg("%s: priced at %g", cases[i].name, place.at_mcpu);
         assert_true(fabs((double)place.tie - cases[i].want_tie) < 1e-6);
         assert_true(fabs((double)place.fill - cases[i].used / 1000) < 1e-6);
-        /* what comes then is its own */
-        struct ext_place more = ext_place_more(&place, 100);
-        assert_true(fabs(more.at_mcpu - cases[i].want_at - 100) < 1e-6);
-        assert_true(fabs((double)more.fill - cases[i].used / 1000 - 0.1) < 1e-6);
+        /* where there are no others, however far it is from them */
+        place = ext_place_of(&hull, cases[i].used, 1000, cases[i].peers / 1000, (double)INFINITY);
+        bool among = cases[i].want_at != cases[i].used;
+        double at = among ? cases[i].peers : cases[i].used;
+        assert_true(fabs(place.at_mcpu - at) < 1e-6);
     }
 }
 
@@ -219,18 +225,90 @@ static void test_flat_curve_is_free(void **state)
     assert_true(ext_hull_marginal_mw(&hull, 0, 4000) == 0);
 }
 
-/* A node used beyond its capacity goes on at the price of its top: never cheaper, never free. */
+/* Work beyond the capacity is not done: dearer than any that is, whatever the curve. */
 static void test_beyond_capacity(void **state)
 {
     (void)state;
-    struct kw_curve curve = kwt_server_curve(128000);
-    struct ext_hull hull;
+    static const struct {
+        const char *name;
+        uint32_t idle_w, half_w, full_w;
+        double work, want_mw; /* of a milli-core beyond the capacity of 10 */
+    } cases[] = {
+        {"four times the mean", 10, 15, 20, 1, 8},
+        {"most of it idle", 18, 19, 20, 1, 8},
+        {"in steps", 1, 1, 1, 1, 0.5},
+        {"by work", 10, 15, 20, 2, 4},
+        {"at most so much", 1800, 1900, 2000, 1, 63.75},
+        {"never below the top", 0, 0, 2000, 1, 400},
+    };
 
-    ext_hull_build(&curve, NULL, &hull);
-    double top = ext_hull_marginal_mw(&hull, 127000, 1000);
-    assert_true(top > 0);
-    assert_true(fabs(ext_hull_marginal_mw(&hull, 300000, 1000) - top) < 1e-6);
-    assert_true(fabs(ext_hull_marginal_mw(&hull, 127500, 1000) - top) < 1e-6);
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        const struct kw_curve curve = {.capacity_mcpu = 10000,
+                                       .n = 3,
+                                       .knots = {{0, cases[i].idle_w * 1000, 0},
+                                                 {500, cases[i].half_w * 1000, 0},
+                                                 {1000, cases[i].full_w * 1000, 0}}};
+        const struct ext_pricing pricing = {.work_per_mcpu = cases[i].work};
+        struct ext_hull hull;
+        ext_hull_build(&curve, &pricing, &hull);
+        double full = 10000 * cases[i].work, want = cases[i].want_mw;
+        double top = ext_hull_marginal_mw(&hull, full - 100, 100);
+        if (fabs(ext_hull_marginal_mw(&hull, 3 * full, 1) - want) > 1e-9)
+            fail_msg("%s: %g", cases[i].name, ext_hull_marginal_mw(&hull, 3 * full, 1));
+        assert_true(fabs(ext_hull_marginal_mw(&hull, full - 100, 200) - top - 100 * want) < 1e-6);
+        /* the same from the place */
+        for (unsigned sixteenth = 0; sixteenth < 32; sixteenth++) {
+            double used = full * sixteenth / 16;
+            struct ext_place place = ext_place_of(&hull, used, full, -1, EXT_PEERS_BAND);
+            double want_mw = ext_hull_marginal_mw(&hull, used, 0.7 * full);
+            assert_true(fabs(ext_place_marginal_mw(&place, 0.7 * full) - want_mw) <=
+                        1e-9 * (want_mw + 1));
+        }
+    }
+}
+
+/* What waking costs is spread over an hour of sleep; what is not worth that stays awake. */
+static void test_dear_to_wake(void **state)
+{
+    (void)state;
+    const struct kw_curve curve = {
+        .capacity_mcpu = 4000, .n = 2, .knots = {{0, 10000, 0}, {1000, 50000, 0}}};
+    static const struct {
+        const char *name;
+        float wake_uj;
+        double used, want_mw; /* of a core for an hour */
+    } cases[] = {
+        {"free to wake", 0, 0, 12000},
+        {"an hour at 4 W", 4 * 3600e6F, 0, 11000},
+        {"as dear as sleep saves", 8 * 3600e6F, 0, 10000},
+        {"dearer than all of the pod", 80 * 3600e6F, 0, 0},
+        {"dear, but it has work", 80 * 3600e6F, 400, 10000},
+        {"dear, and nearly empty", 9 * 3600e6F, 150, 1000},
+        {"not known", INFINITY, 0, 12000},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        const struct ext_pricing pricing = {
+            .sleepable = true, .sleep_mw = 2000, .wake_uj = cases[i].wake_uj};
+        struct ext_hull hull;
+        ext_hull_build(&curve, &pricing, &hull);
+        struct ext_place place = ext_place_of(&hull, cases[i].used, 4000, -1, EXT_PEERS_BAND);
+        ext_place_price(&place, &pricing);
+        double got = ext_place_cost_mw(&place, 1000, 1 / 3.6e6);
+        if (fabs(got - cases[i].want_mw) > 1)
+            fail_msg("%s: %g mW, not %g", cases[i].name, got, cases[i].want_mw);
+    }
+    /* of a node that stays on nothing is saved, however dear */
+    const struct ext_pricing on = {.wake_uj = 80 * 3600e6F},
+                             restless = {.sleepable = true, .sleep_mw = 20000, .wake_uj = INFINITY};
+    struct ext_hull hull;
+    ext_hull_build(&curve, &on, &hull);
+    struct ext_place place = ext_place_of(&hull, 0, 4000, -1, EXT_PEERS_BAND);
+    ext_place_price(&place, &on);
+    assert_true(place.wake_uj == 0);
+    ext_hull_build(&curve, &restless, &hull);
+    ext_place_price(&place, &restless);
+    assert_true(place.wake_uj == 0);
 }
 
 /* Equal machines on one segment cost exactly the same, so that ties are ties. */
@@ -276,7 +354,7 @@ static void test_every_curve(void **state)
         double once = ext_hull_marginal_mw(&hull, a, b);
         double twice = ext_hull_marginal_mw(&hull, a, b / 3) +
                        ext_hull_marginal_mw(&hull, a + b / 3, b - b / 3);
-        struct ext_place place = ext_place_of(&hull, a, capacity, -1);
+        struct ext_place place = ext_place_of(&hull, a, capacity, -1, EXT_PEERS_BAND);
         assert_true(once >= 0 && fabs(once - twice) < slack);
         assert_true(fabs(ext_place_marginal_mw(&place, b) - once) <= slack);
         assert_true(ext_place_cost_mw(&place, b, 1) == ext_place_marginal_mw(&place, b));
@@ -286,17 +364,12 @@ static void test_every_curve(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_server_curve),
-        cmocka_unit_test(test_lean),
-        cmocka_unit_test(test_two_knots),
-        cmocka_unit_test(test_flat_curve_is_free),
-        cmocka_unit_test(test_beyond_capacity),
-        cmocka_unit_test(test_same_segment_is_exact),
-        cmocka_unit_test(test_every_curve),
-        cmocka_unit_test(test_pricing),
-        cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_peers),
-        cmocka_unit_test(test_risk),
+        cmocka_unit_test(test_server_curve),    cmocka_unit_test(test_lean),
+        cmocka_unit_test(test_two_knots),       cmocka_unit_test(test_flat_curve_is_free),
+        cmocka_unit_test(test_beyond_capacity), cmocka_unit_test(test_same_segment_is_exact),
+        cmocka_unit_test(test_every_curve),     cmocka_unit_test(test_pricing),
+        cmocka_unit_test(test_dear_to_wake),    cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_peers),           cmocka_unit_test(test_risk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,6 +206,33 @@ static void test_level(void **state)
     assert_int_equal(nodes[3].peers_fill, 0);
 }
 
+/* Whether there is nothing but one kind of machine: sleeping ones and unknown ones do not count. */
+static void test_alike(void **state)
+{
+    (void)state;
+    const struct known a = {"a", {100, 200, 350}, SURE, true},
+                       b = {"b", {100, 200, 350}, SURE, true},
+                       apart = {"a", {100, 400, 900}, SURE, true};
+    struct ext_node nodes[] = {node_of(&a), node_of(&a), node_of(&a), node_of(&b)};
+
+    nodes[3].has_curve = false;
+    assert_int_equal(ext_pool_settle(nodes, 4), 0);
+    assert_true(ext_pool_level(nodes, 4));
+    assert_true(nodes[0].alike && nodes[1].alike && nodes[2].alike);
+    assert_false(ext_pool_level(nodes, 4));
+    nodes[3] = node_of(&b);
+    assert_int_equal(ext_pool_settle(nodes, 4), 0);
+    assert_true(ext_pool_level(nodes, 4));
+    assert_false(nodes[0].alike || nodes[3].alike);
+    nodes[3].pricing.asleep = true;
+    assert_true(ext_pool_level(nodes, 4));
+    assert_true(nodes[0].alike);
+    nodes[3] = node_of(&apart);
+    assert_int_equal(ext_pool_settle(nodes, 4), 0);
+    (void)ext_pool_level(nodes, 4);
+    assert_false(nodes[0].alike);
+}
+
 /* More kinds of machines than are told apart: no more than no mean. */
 static void test_level_of_many(void **state)
 {
@@ -271,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_no_longer_shared),
         cmocka_unit_test(test_kept_until_settled),
         cmocka_unit_test(test_pricing_stays_its_own),
+        cmocka_unit_test(test_alike),
         cmocka_unit_test(test_level),
         cmocka_unit_test(test_level_of_many),
         cmocka_unit_test(test_any_nodes),

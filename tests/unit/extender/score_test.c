@@ -46,7 +46,7 @@ static void check(const struct ext_score_pod *pod, const struct candidate *candi
         if (candidates[i].mw_per_mcpu < 0)
             continue;
         hulls[i] = flat_price(candidates[i].mw_per_mcpu, 10000);
-        places[i] = ext_place_of(&hulls[i], candidates[i].used, 10000, -1);
+        places[i] = ext_place_of(&hulls[i], candidates[i].used, 10000, -1, EXT_PEERS_BAND);
         nodes[i] = &places[i];
     }
     (void)score_all(pod, nodes, n, scratch, scores);
@@ -161,7 +161,8 @@ static void test_sleep_and_risk(void **state)
 {
     (void)state;
     struct ext_hull hull = flat_price(4, 10000);
-    struct ext_place awake = ext_place_of(&hull, 0, 10000, -1), asleep = awake, capped = awake;
+    struct ext_place awake = ext_place_of(&hull, 0, 10000, -1, EXT_PEERS_BAND), asleep = awake,
+                     capped = awake;
     const struct ext_place *nodes[] = {&awake, &asleep, &capped, NULL};
     static const struct {
         struct ext_score_pod pod;
@@ -225,7 +226,7 @@ static void test_any_candidates(void **state)
                 hulls[i] = hulls[i - 1];
             double capacity = hulls[i].end_mcpu[hulls[i].n - 1];
             double used = capacity * (double)(kwt_next(&seed) % 1100) / 1000;
-            places[i] = ext_place_of(&hulls[i], used, capacity, -1);
+            places[i] = ext_place_of(&hulls[i], used, capacity, -1, EXT_PEERS_BAND);
             nodes[i] = kwt_next(&seed) % 8 == 0 ? NULL : &places[i];
             price[i] = ext_hull_marginal_mw(&hulls[i], used, pod.mcpu);
             assert_true(ext_place_marginal_mw(&places[i], pod.mcpu) == price[i]);
