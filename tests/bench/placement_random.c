@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fleets drawn at random from curves of servers that nothing was tuned on (../shared/data, not part
- * of the repository; KWATT_SHARED names the folder above data): how kwatt's energy for the same
- * work is spread over them. By work, since in a crowded cluster fewer pods wait for room with one
- * policy than with another. And what the default plugins come to against themselves where only ties
- * fall otherwise: so much is chance.
+ * of the repository; KWATT_SHARED names the folder above data), and fleets made up to be awkward:
+ * how kwatt's energy for the same work, by its price, is spread over them. By work, since in a
+ * crowded cluster fewer pods wait for room with one policy than with another. And what the default
+ * plugins come to against themselves where only ties fall otherwise: so much is chance.
  */
 #include "tests/bench/placement_random.h"
 
@@ -13,12 +13,20 @@
 #include <stdlib.h>
 
 #include "tests/sim/cluster/random_fleet.h"
+#include "tests/sim/cluster/shaped_fleet.h"
 
 #define FLEETS 200
 /** Of each fleet, so that few large pods do not decide. */
 #define DRAWS  4
 /** Fleets from this on were never looked at while constants were chosen. */
-#define FIRST  5001
+#define FIRST  20001
+
+/** Where fleets come from. */
+struct source {
+    const char *name;
+    const struct sim_server *servers; /* NULL: they are made up */
+    size_t n;
+};
 
 static int compare(const void *a, const void *b)
 {
@@ -39,22 +47,33 @@ static struct ext_sim_result run(const struct ext_sim_input *input, struct ext_s
     return result;
 }
 
-/** Energy by work of a fleet, of the default plugins'. */
-static double of_fleet(const struct sim_server *servers, size_t n, uint64_t fleet,
-                       const struct ext_sim_conf *conf)
+static void make(const struct source *source, uint64_t fleet, uint64_t pods,
+                 struct ext_sim_input *ret)
+{
+    int rc = source->servers == NULL
+                 ? sim_shaped_make(fleet, pods, ret)
+                 : sim_random_make(source->servers, source->n, fleet, pods, ret);
+
+    if (rc < 0)
+        abort();
+}
+
+/** Priced energy by work of a fleet, of the default plugins'. @param other the seed of a run is
+ * that of the default plugins, plus this. */
+static double of_fleet(const struct source *source, uint64_t fleet, const struct ext_sim_conf *conf,
+                       uint64_t other)
 {
     double energy[2] = {0}, work[2] = {0};
 
     for (uint64_t draw = 1; draw <= DRAWS; draw++) {
         struct ext_sim_input input;
         uint64_t seed = fleet * 100 + draw;
-        if (sim_random_make(servers, n, fleet, seed, &input) < 0)
-            abort();
+        make(source, fleet, seed, &input);
         struct ext_sim_result base = run(&input, ext_sim_defaults(EXT_SIM_SPREAD, SIM_TO_S), seed);
-        struct ext_sim_result got = run(&input, *conf, seed);
-        energy[0] += base.energy_uj;
+        struct ext_sim_result got = run(&input, *conf, seed + other);
+        energy[0] += base.priced_uj;
         work[0] += base.work_mcpu_s;
-        energy[1] += got.energy_uj;
+        energy[1] += got.priced_uj;
         work[1] += got.work_mcpu_s;
         ext_sim_input_free(&input);
     }
@@ -63,39 +82,44 @@ static double of_fleet(const struct sim_server *servers, size_t n, uint64_t flee
 }
 
 /** @param bound of it, or NAN. */
-static void show(const char *what, const char *name, double value, double bound)
+static void show(const struct source *source, const char *what, const char *name, double value,
+                 double bound)
 {
-    printf("{\"name\": \"placement.random fleets, energy by work: %s, %s\", \"value\": %.4f, "
+    printf("{\"name\": \"placement.%s, energy by work: %s, %s\", \"value\": %.4f, "
            "\"unit\": \"%% above the default plugins'\"",
-           what, name, 100 * (value - 1));
+           source->name, what, name, 100 * (value - 1));
     if (!isnan(bound))
         printf(", \"bound\": %g, \"better\": \"lower\"", bound);
     printf("}\n");
     (void)fflush(stdout);
 }
 
-static void tell_fleets(const struct sim_server *servers, size_t n, unsigned fleets)
+static void tell_fleets(const struct source *source, unsigned fleets)
 {
     static const struct {
         const char *name;
+        enum ext_sim_policy policy;
         double noise, interval_s, late_s;
-    } data[] = {{"good data", 0, 5, 0},
-                {"noise of 5 %", 0.05, 5, 0},
-                {"samples of 60 s", 0, 60, 0},
-                {"60 s late", 0, 5, 60}};
+    } data[] = {{"good data", EXT_SIM_KWATT, 0, 5, 0},
+                {"noise of 5 %", EXT_SIM_KWATT, 0.05, 5, 0},
+                {"samples of 60 s", EXT_SIM_KWATT, 0, 60, 0},
+                {"60 s late", EXT_SIM_KWATT, 0, 5, 60},
+                {"default plugins where ties fall otherwise", EXT_SIM_SPREAD, 0, 5, 0}};
     double ratios[FLEETS];
 
     for (size_t d = 0; d < sizeof(data) / sizeof(*data); d++) {
-        struct ext_sim_conf conf = ext_sim_defaults(EXT_SIM_KWATT, SIM_TO_S);
+        struct ext_sim_conf conf = ext_sim_defaults(data[d].policy, SIM_TO_S);
+        bool kwatt = data[d].policy == EXT_SIM_KWATT;
         conf.noise = data[d].noise;
         conf.interval_s = data[d].interval_s;
         conf.late_s = data[d].late_s;
         for (unsigned i = 0; i < fleets; i++)
-            ratios[i] = of_fleet(servers, n, FIRST + i, &conf);
+            ratios[i] = of_fleet(source, FIRST + i, &conf, kwatt ? 0 : 7);
         qsort(ratios, fleets, sizeof(*ratios), compare);
-        show(data[d].name, "median", ratios[fleets / 2], 0);
-        show(data[d].name, "95 of 100 are below", ratios[fleets * 95 / 100], 0);
-        show(data[d].name, "worst", ratios[fleets - 1], (double)NAN);
+        show(source, data[d].name, "median", ratios[fleets / 2], kwatt ? 0 : (double)NAN);
+        show(source, data[d].name, "95 of 100 are below", ratios[fleets * 95 / 100],
+             kwatt ? 0 : (double)NAN);
+        show(source, data[d].name, "worst", ratios[fleets - 1], (double)NAN);
     }
 }
 
@@ -127,16 +151,19 @@ static void tell_chance(void)
 
 void placement_random_tell(bool quick)
 {
-    const char *shared = getenv("KWATT_SHARED"), *source = getenv("KWATT_SOURCE_DIR");
+    const char *shared = getenv("KWATT_SHARED"), *root = getenv("KWATT_SOURCE_DIR");
+    const struct source awkward = {.name = "awkward fleets"};
+    unsigned fleets = quick ? FLEETS / 10 : FLEETS;
     struct sim_server *servers = NULL;
     char path[4096];
 
     tell_chance();
+    tell_fleets(&awkward, fleets);
     if (shared != NULL)
         (void)snprintf(path, sizeof(path), "%s/data/server-curves/specpower-fits.csv", shared);
     else
         (void)snprintf(path, sizeof(path), "%s/../shared/data/server-curves/specpower-fits.csv",
-                       source == NULL ? "." : source);
+                       root == NULL ? "." : root);
     size_t n = sim_servers_read(path, &servers);
     if (n == 0) {
         (void)fprintf(stderr,
@@ -145,6 +172,7 @@ void placement_random_tell(bool quick)
                       path);
         return;
     }
-    tell_fleets(servers, n, quick ? FLEETS / 10 : FLEETS);
+    const struct source drawn = {.name = "random fleets", .servers = servers, .n = n};
+    tell_fleets(&drawn, fleets);
     free(servers);
 }
