@@ -16,10 +16,10 @@
  * is spread over EXT_SLEEPS_S of sleep. A node that saves less by sleeping than it costs to wake
  * stays on for its hull, and while it is nearly empty a pod saves what its waking would cost.
  *
- * Where the curve is its own hull (it bends upward, or is straight), nodes of one kind are best
- * filled evenly, or however one likes. There they are priced by the mean load of their peers, as
- * long as they are near it: the price of their kind is right, and among them the scheduler's own
- * plugins decide. Where all nodes are of one kind, near is everywhere.
+ * Where the curve is its own hull (it bends upward), nodes of one kind are best filled evenly.
+ * There they are priced by the mean load of their peers, as long as they are near it: the price of
+ * their kind is right, and among them the scheduler's own plugins decide. Where all nodes are of
+ * one kind, near is everywhere. On a straight line it is all the same, and the fuller wins.
  *
  * Beyond the capacity more work draws no more watts, since it is not done. Pods that use more than
  * they request lead there, so it has a price far above all others.
@@ -144,7 +144,7 @@ void ext_hull_build(const struct kw_curve *curve, const struct ext_pricing *pric
             ret->end_mcpu[ret->n - 1] = (double)knots[k + 1].load_permille * mcpu_per_permille;
             ret->mw_per_mcpu[ret->n - 1] = price;
         }
-        if (is_straight(knots, chain[i], chain[i + 1]) && !(sleepable && i == 0))
+        if (n > 2 && is_straight(knots, chain[i], chain[i + 1]) && !(sleepable && i == 0))
             ret->plain = (uint16_t)(ret->plain | ((2u << (ret->n - 1u)) - (1u << first)));
         if (sleepable && i == 0)
             ret->drain_mw_per_mcpu = (float)fmax(ret->mw_per_mcpu[0] - hull / mcpu_per_permille, 0);

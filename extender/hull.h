@@ -40,8 +40,8 @@
  * what sleep saves, the node is no one to be emptied. */
 #define EXT_SLEEPS_S 3600.0
 
-/** How much a curve may lie above its hull, of the watts there, and count as straight: filling one
- * node before another gains half of that at most. */
+/** How much a curve may lie above its hull, of the watts there, and count as one with it: filling
+ * one node before another gains half of that at most. */
 #define EXT_STRAIGHT 0.01
 
 /** Of its capacity, below which a node is taken to fall asleep soon. */
