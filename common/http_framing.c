@@ -99,6 +99,8 @@ void kw_http_framing_header(struct kw_http_framing *framing, const char *key, si
             framing->malformed = true;
         framing->length = value;
         framing->length_len = value_len;
+    } else if (same_name(key, key_len, "host")) {
+        framing->hosts++;
     } else if (same_name(key, key_len, "transfer-encoding")) {
         if (framing->chunked || !same_name(value, value_len, "chunked"))
             framing->foreign_encoding = true;
@@ -121,6 +123,9 @@ unsigned kw_http_framing_verdict(const struct kw_http_framing *framing, bool nee
                                  bool http_1_0)
 {
     if (framing->malformed || (framing->in_place && !ends_properly(framing)))
+        return 400;
+    /* RFC 9112, 3.2: each request names its host, and one alone; HTTP/1.0 had none yet */
+    if (framing->hosts > 1 || (framing->hosts == 0 && !http_1_0))
         return 400;
     if (framing->chunked && (framing->length != NULL || http_1_0))
         return 400;

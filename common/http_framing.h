@@ -15,6 +15,7 @@ struct kw_http_framing {
     const char *head_end; /**< behind the empty line */
     const char *length;   /**< value of the first Content-Length or NULL */
     size_t length_len;
+    unsigned hosts; /**< Host headers */
     bool chunked;
     bool foreign_encoding; /**< a Transfer-Encoding other than "chunked", or two */
     bool encoded;          /**< a Content-Encoding: the body would have to be unpacked */

@@ -139,8 +139,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     kw_http_framing_begin(&framing, true, head, head_size, target, strlen(target), version);
     if (!feed(&cut, &framing))
         abort();
-    if (kw_http_framing_verdict(&framing, false, false) == 0 && kw_http_target_ok(target) &&
-        !is_strict(raw, head_size) && !is_blind_spot(raw, head_size))
+    bool http_1_0 = strcmp(version, "HTTP/1.0") == 0;
+    unsigned verdict = kw_http_framing_verdict(&framing, false, http_1_0);
+    if (verdict == 0 && kw_http_target_ok(target) && !is_strict(raw, head_size) &&
+        !is_blind_spot(raw, head_size))
+        abort();
+    if (verdict == 0 && framing.hosts != 1 && !(http_1_0 && framing.hosts == 0))
         abort();
     return 0;
 }

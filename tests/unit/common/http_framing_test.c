@@ -43,35 +43,56 @@ static void test_copied_heads_pass_without_the_layout(void **state)
 
 static void test_ambiguity_is_refused_without_the_layout(void **state)
 {
-    static const char *const two_lengths[][2] = {{"Content-Length", "2"}, {"Content-Length", "3"}};
-    static const char *const both[][2] = {{"Transfer-Encoding", "chunked"},
-                                          {"Content-Length", "3"}};
-    static const char *const gzip[][2] = {{"Transfer-Encoding", "gzip"}};
-    static const char *const blank_in_name[][2] = {{"Content-Length ", "2"}};
-    static const char *const bare_cr[][2] = {{"A", "b\rContent-Length: 5"}};
+    static const char *const two_lengths[][2] = {
+        {"Host", "x"}, {"Content-Length", "2"}, {"Content-Length", "3"}};
+    static const char *const both[][2] = {
+        {"Host", "x"}, {"Transfer-Encoding", "chunked"}, {"Content-Length", "3"}};
+    static const char *const gzip[][2] = {{"Host", "x"}, {"Transfer-Encoding", "gzip"}};
+    static const char *const blank_in_name[][2] = {{"Host", "x"}, {"Content-Length ", "2"}};
+    static const char *const bare_cr[][2] = {{"Host", "x"}, {"A", "b\rContent-Length: 5"}};
     static const char *const none[][2] = {{"Host", "x"}};
 
     (void)state;
-    assert_int_equal(verdict(false, two_lengths, 2), 400);
-    assert_int_equal(verdict(false, both, 2), 400);
-    assert_int_equal(verdict(false, gzip, 1), 501);
-    assert_int_equal(verdict(false, blank_in_name, 1), 400);
-    assert_int_equal(verdict(false, bare_cr, 1), 400);
+    assert_int_equal(verdict(false, two_lengths, 3), 400);
+    assert_int_equal(verdict(false, both, 3), 400);
+    assert_int_equal(verdict(false, gzip, 2), 501);
+    assert_int_equal(verdict(false, blank_in_name, 2), 400);
+    assert_int_equal(verdict(false, bare_cr, 2), 400);
     assert_int_equal(verdict(false, none, 1), 411);
 }
 
 static void test_compressed_bodies_are_refused(void **state)
 {
-    static const char *const gzip[][2] = {{"Content-Length", "2"}, {"Content-Encoding", "gzip"}};
-    static const char *const plain[][2] = {{"content-encoding", "Identity"},
-                                           {"Content-Length", "2"}};
-    static const char *const both[][2] = {
-        {"Content-Length", "2"}, {"Content-Encoding", "br"}, {"Content-Encoding", "identity"}};
+    static const char *const gzip[][2] = {
+        {"Host", "x"}, {"Content-Length", "2"}, {"Content-Encoding", "gzip"}};
+    static const char *const plain[][2] = {
+        {"Host", "x"}, {"content-encoding", "Identity"}, {"Content-Length", "2"}};
+    static const char *const both[][2] = {{"Host", "x"},
+                                          {"Content-Length", "2"},
+                                          {"Content-Encoding", "br"},
+                                          {"Content-Encoding", "identity"}};
 
     (void)state;
-    assert_int_equal(verdict(false, gzip, 2), 415);
-    assert_int_equal(verdict(false, plain, 2), 0);
-    assert_int_equal(verdict(false, both, 3), 415);
+    assert_int_equal(verdict(false, gzip, 3), 415);
+    assert_int_equal(verdict(false, plain, 3), 0);
+    assert_int_equal(verdict(false, both, 4), 415);
+}
+
+/** RFC 9112, 3.2. */
+static void test_one_host_is_wanted(void **state)
+{
+    static const char *const none[][2] = {{"Content-Length", "2"}};
+    static const char *const empty[][2] = {{"HOST", ""}, {"Content-Length", "2"}};
+    static const char *const two[][2] = {{"Host", "x"}, {"Content-Length", "2"}, {"host", "x"}};
+    static const char version[] = "HTTP/1.0";
+    struct kw_http_framing framing;
+
+    (void)state;
+    assert_int_equal(verdict(false, none, 1), 400);
+    assert_int_equal(verdict(false, empty, 2), 0);
+    assert_int_equal(verdict(false, two, 3), 400);
+    kw_http_framing_begin(&framing, false, "GET", 100, "/", 1, version);
+    assert_int_equal(kw_http_framing_verdict(&framing, false, true), 0);
 }
 
 int main(void)
@@ -81,6 +102,7 @@ int main(void)
         cmocka_unit_test(test_copied_heads_pass_without_the_layout),
         cmocka_unit_test(test_ambiguity_is_refused_without_the_layout),
         cmocka_unit_test(test_compressed_bodies_are_refused),
+        cmocka_unit_test(test_one_host_is_wanted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,19 +21,22 @@ static void test_ambiguous_framing_is_refused(void **state)
     static const struct {
         const char *status, *request;
     } rows[] = {
-        {"400", "POST /filter HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello"},
-        {"400", "POST /filter HTTP/1.1\r\nContent-Length : 5\r\n\r\nhello"},
-        {"400", "POST /filter HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: "
+        {"400",
+         "POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello"},
+        {"400", "POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length : 5\r\n\r\nhello"},
+        {"400", "POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: "
                 "chunked\r\n\r\n0\r\n\r\n"},
-        {"400", "POST /filter HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: "
+        {"400", "POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: "
                 "5\r\n\r\n0\r\n\r\n"},
-        {"400", "POST /filter HTTP/1.1\r\nContent-Length: 5\r\nA: b\nTransfer-Encoding: "
+        {"400", "POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nA: b\nTransfer-Encoding: "
                 "chunked\r\n\r\n0\r\n\r\n"},
         {"400", "POST /filter HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
-        {"501", "POST /filter HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"},
-        {"501", "POST /filter HTTP/1.1\r\nTransfer-Encoding: identity\r\n\r\n"},
-        {"501", "POST /filter HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: "
-                "chunked\r\n\r\n"},
+        {"501",
+         "POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"},
+        {"501", "POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\n\r\n"},
+        {"501",
+         "POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: "
+         "chunked\r\n\r\n"},
         {"411", "POST /filter HTTP/1.1\r\nHost: x\r\n\r\n"},
         {"411", "POST /nope HTTP/1.1\r\nHost: x\r\n\r\n"},
         {"400", "GET /healthz HTTP/1.1\r\n: v\r\nHost: x\r\n\r\n"},
@@ -46,13 +49,16 @@ static void test_ambiguous_framing_is_refused(void **state)
         {"400", "GET /healthz HTTP/1.1\r\nHost x\r\n\r\n"},
         {"400", "GET /healthz HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n"},
         {"400", "GET /healthz HTTP/1.1\r\nHost: x\r\n\tContent-Length: 5\r\n\r\nhello"},
-        {"400", "GET /healthz HTTP/1.1\r\nA: b\rContent-Length: 5\r\n\r\nhello"},
+        {"400", "GET /healthz HTTP/1.1\r\nHost: x\r\nA: b\rContent-Length: 5\r\n\r\nhello"},
         {"400", "GET /healthz HTTP/1.1\nHost: x\n\n"},
         {"400", "GET /healthz  HTTP/1.1\r\nHost: x\r\n\r\n"},
         {"400", "GET  /healthz HTTP/1.1\r\nHost: x\r\n\r\n"},
         {"400", "GET /health z HTTP/1.1\r\nHost: x\r\n\r\n"},
         {"400", "GET /healthz%00 HTTP/1.1\r\nHost: x\r\n\r\n"},
         {"400", "GET /query?a=%00 HTTP/1.1\r\nHost: x\r\n\r\n"},
+        {"400", "GET /healthz HTTP/1.1\r\n\r\n"},
+        {"400", "POST /filter HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"},
+        {"400", "GET /healthz HTTP/1.1\r\nHost: x\r\nA: b\r\nhost: x\r\n\r\n"},
         {"505", "GET /healthz HTTP/3.1\r\nHost: x\r\n\r\n"},
     };
     struct kw_http_server *server = kwt_http_start_default();
@@ -84,7 +90,8 @@ static void test_bad_lengths_are_refused(void **state)
         char line[32];
 
         (void)snprintf(request, sizeof(request),
-                       "POST /filter HTTP/1.1\r\nContent-Length: %s\r\n\r\nhello", rows[i].length);
+                       "POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %s\r\n\r\nhello",
+                       rows[i].length);
         (void)snprintf(line, sizeof(line), "HTTP/1.1 %s ", rows[i].status);
         kwt_http_exchange(server, request, strlen(request), &answer);
         assert_int_equal(strncmp(answer.data, line, strlen(line)), 0);
@@ -121,7 +128,7 @@ static void test_limits(void **state)
     /* too long a head, as long as it fits libmicrohttpd's buffer and beyond it */
     for (size_t len = KWT_HTTP_MAX_HEADER; len < 40 * KWT_HTTP_MAX_HEADER; len *= 5) {
         kw_buf_reset(&request);
-        (void)kw_buf_adds(&request, "GET /healthz HTTP/1.1\r\nA: ");
+        (void)kw_buf_adds(&request, "GET /healthz HTTP/1.1\r\nHost: x\r\nA: ");
         for (size_t i = 0; i < len; i++)
             (void)kw_buf_adds(&request, "a");
         (void)kw_buf_adds(&request, "\r\n\r\n");
@@ -215,7 +222,7 @@ static void test_half_closed_connections_end(void **state)
     for (unsigned i = 0; i < KWT_HTTP_MAX_BODY / 16; i++)
         (void)kw_buf_adds(&request, "0123456789abcdef");
     check_half_closed(server, request.data, request.len, "POST /filter 1048576:");
-    check_half_closed(server, "GET /large HTTP/1.1\r\n\r\n", 23, "0123456789");
+    check_half_closed(server, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n", 32, "0123456789");
     kw_buf_free(&request);
     kw_http_server_free(&server);
 }
@@ -270,7 +277,7 @@ static void test_connection_limit(void **state)
     (void)state;
     for (size_t i = 0; i < KW_ARRAY_SIZE(fds); i++) {
         fds[i] = kwt_http_dial(server);
-        kwt_http_send(fds[i], "GET /healthz HTTP/1.1\r\n\r\n", 25);
+        kwt_http_send(fds[i], "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 34);
         assert_true(recv(fds[i], bytes, sizeof(bytes), 0) > 0);
     }
     int extra = kwt_http_dial(server);
@@ -371,7 +378,8 @@ static void test_a_crowd_of_bodies_is_bounded(void **state)
     (void)state;
     assert_non_null(bytes);
     memset(bytes, 'b', KWT_HTTP_MAX_BODY);
-    (void)snprintf(head, sizeof(head), "POST /filter HTTP/1.1\r\nContent-Length: %u\r\n\r\n",
+    (void)snprintf(head, sizeof(head),
+                   "POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %u\r\n\r\n",
                    KWT_HTTP_MAX_BODY);
     for (size_t i = 0; i < KW_ARRAY_SIZE(fds); i++) {
         fds[i] = kwt_http_dial(server);

@@ -176,7 +176,7 @@ static void test_unix_sockets(void **state)
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
         assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-        kwt_http_send(fd, "GET /healthz HTTP/1.1\r\n\r\n", 25);
+        kwt_http_send(fd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 34);
         if (half == 1)
             (void)shutdown(fd, SHUT_WR);
         else
@@ -323,7 +323,8 @@ static void test_buffers_are_kept_between_requests(void **state)
     assert_int_equal(kw_http_server_start(&conf, &server, NULL), 0);
     for (unsigned i = 0; i < 6; i++)
         (void)kw_buf_addf(
-            &requests, "POST /x HTTP/1.1\r\nConnection: %s\r\nContent-Length: 5000\r\n\r\n%05000u",
+            &requests,
+            "POST /x HTTP/1.1\r\nHost: x\r\nConnection: %s\r\nContent-Length: 5000\r\n\r\n%05000u",
             i == 5 ? "close" : "keep-alive", i);
     kwt_http_exchange(server, requests.data, requests.len, &answer);
     assert_int_equal(places.n, 6);
@@ -376,7 +377,7 @@ static void test_lent_bytes_are_given_back(void **state)
                                        .max_connections = 4,
                                        .routes = routes,
                                        .n_routes = 1};
-    static const char ask[] = "POST /x HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
+    static const char ask[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
     static const char last[] = "POST /x HTTP/1.0\r\nContent-Length: 0\r\n\r\n";
     struct kw_http_server *server = NULL;
     struct kw_buf answer = {0};
