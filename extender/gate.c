@@ -64,7 +64,8 @@ static void look(const struct ext_caps *caps, const struct ext_args *args, struc
 }
 
 /** Keeps a pod that nothing was left for, until it is let in. */
-static void wait_for_room(struct ext_waiters *waiters, uint64_t key, const struct ext_args *args,
+static void wait_for_room(struct ext_waiters *waiters, uint64_t key,
+                          const struct ext_snapshot *snapshot, const struct ext_args *args,
                           const struct ext_tally_sum *share, int64_t now_ns)
 {
     struct ext_waiter waiter = {.key = key,
@@ -74,17 +75,18 @@ static void wait_for_room(struct ext_waiters *waiters, uint64_t key, const struc
                                 .critical = args->pod.critical};
     size_t n = ext_args_count(args);
 
-    for (size_t i = 0; i < n; i++) {
-        size_t bit = (args->indices[i] - 1) % EXT_WAITER_BITS;
-        waiter.nodes[bit / 64] |= UINT64_C(1) << (bit % 64);
+    for (size_t i = 0; i < n; i++) { /* known ones all: others pass */
+        const struct ext_node *node = &snapshot->nodes[args->indices[i] - 1];
+        ext_waiter_add(&waiter, node->name, node->name_len);
     }
     ext_waiters_put(waiters, &waiter, now_ns);
 }
 
-void ext_gate_filter(struct ext_service *service, const struct ext_caps *caps,
+void ext_gate_filter(struct ext_service *service, const struct ext_snapshot *snapshot,
                      const struct ext_args *args, const struct ext_outlook *outlook, double sigmas,
                      int64_t now_ns, struct ext_gate *ret)
 {
+    const struct ext_caps *caps = snapshot->caps;
     const struct kw_extender_pod *pod = &args->pod;
     uint64_t key = ext_tally_key(pod->uid, pod->ns, pod->name);
     const struct ext_tally_sum share = share_of(caps, pod, outlook);
@@ -103,7 +105,7 @@ void ext_gate_filter(struct ext_service *service, const struct ext_caps *caps,
     else
         ext_tally_take_back(service->tally, key);
     if (gate.counts[EXT_CAP_PASSES] == 0 && rejected)
-        wait_for_room(service->waiters, key, args, &share, now_ns);
+        wait_for_room(service->waiters, key, snapshot, args, &share, now_ns);
     *ret = gate;
 }
 

@@ -23,10 +23,10 @@ struct ext_cap_need ext_gate_need(const struct ext_caps *caps, const struct kw_e
 
 /**
  * Says of each candidate whether it passes, into args->verdicts; enters the pod among those that
- * were let in, or among those that wait. @param args read with indices. @param caps not NULL.
- * @param sigmas as for ext_gate_need.
+ * were let in, or among those that wait. @param snapshot has caps. @param args read with indices of
+ * it. @param sigmas as for ext_gate_need.
  */
-void ext_gate_filter(struct ext_service *service, const struct ext_caps *caps,
+void ext_gate_filter(struct ext_service *service, const struct ext_snapshot *snapshot,
                      const struct ext_args *args, const struct ext_outlook *outlook, double sigmas,
                      int64_t now_ns, struct ext_gate *ret);
 

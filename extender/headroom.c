@@ -73,10 +73,10 @@ static size_t room_for(const struct plan *plan, const struct ext_waiter *waiter,
                                       .critical = waiter->critical};
 
     for (size_t i = 0; i < snapshot->n; i++) {
-        size_t bit = i % EXT_WAITER_BITS;
-        if ((waiter->nodes[bit / 64] >> (bit % 64) & 1) != 0 &&
-            (caps == NULL || ext_caps_check(caps, i, &need) == EXT_CAP_PASSES) &&
-            ext_node_table_find(plan->table, snapshot->nodes[i].name) != NULL)
+        const struct ext_node *node = &snapshot->nodes[i];
+        if ((caps == NULL || ext_caps_check(caps, i, &need) == EXT_CAP_PASSES) &&
+            ext_waiter_has(waiter, node->name, node->name_len) &&
+            ext_node_table_find(plan->table, node->name) != NULL)
             return i;
     }
     return SIZE_MAX;

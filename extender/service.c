@@ -332,7 +332,7 @@ static int answer_filter(struct ext_service *service, const struct ext_workspace
     const struct ext_caps *caps = caps_for(service, workspace->policy, snapshot, &args->pod);
     bool gated = caps != NULL && args->want == EXT_ARGS_VERDICTS && ext_args_count(args) > 0;
     if (gated)
-        ext_gate_filter(service, caps, args, &outlook, workspace->policy->cap_sigmas, now_ns,
+        ext_gate_filter(service, snapshot, args, &outlook, workspace->policy->cap_sigmas, now_ns,
                         &gate);
     if (gated && gate.counts[EXT_CAP_PASSES] < ext_args_count(args))
         note_caps(service, workspace, &outlook, &gate, now_ns);

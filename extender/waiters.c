@@ -4,8 +4,30 @@
 #include <sched.h>
 #include <string.h>
 
+#include "extender/snapshot.h"
+
 /** What holds it does so for some microseconds at most. */
 #define REQUEST_TRIES 200
+
+static size_t bit_of(const char *node, size_t len)
+{
+    /* whoever chooses names that fall together has pods woken in vain, rarely, and no more */
+    return (size_t)(ext_hash(node, len, 0) % EXT_WAITER_BITS);
+}
+
+void ext_waiter_add(struct ext_waiter *waiter, const char *node, size_t len)
+{
+    size_t bit = bit_of(node, len);
+
+    waiter->nodes[bit / 64] |= UINT64_C(1) << (bit % 64);
+}
+
+bool ext_waiter_has(const struct ext_waiter *waiter, const char *node, size_t len)
+{
+    size_t bit = bit_of(node, len);
+
+    return (waiter->nodes[bit / 64] >> (bit % 64) & 1) != 0;
+}
 
 static bool hold(struct ext_waiters *waiters, unsigned tries)
 {

@@ -17,7 +17,8 @@
  * nothing but for their sizes. */
 #define EXT_WAITERS_MAX 256
 
-/** Candidates by their place in the snapshot, modulo this. */
+/** Candidates by a hash of their names, modulo this: their places in the snapshot change as nodes
+ * come and go. */
 #define EXT_WAITER_BITS 1024
 
 /** The scheduler asks again within five minutes, whatever happens; a pod that it does not ask about
@@ -36,6 +37,12 @@ struct ext_waiter {
     int64_t next_ns;  /**< not to be woken before */
     uint64_t nodes[EXT_WAITER_BITS / 64];
 };
+
+/** Says that a waiter was offered a node. */
+void ext_waiter_add(struct ext_waiter *waiter, const char *node, size_t len);
+
+/** Whether it was, or one that is told by the same bit. */
+bool ext_waiter_has(const struct ext_waiter *waiter, const char *node, size_t len);
 
 /** Zero-initialised is empty. */
 struct ext_waiters {

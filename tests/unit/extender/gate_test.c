@@ -14,7 +14,8 @@
 #include "tests/support/cmocka.h"
 #include "tests/unit/extender/nodes.h"
 
-#define SECOND INT64_C(1000000000)
+#define SECOND    INT64_C(1000000000)
+#define NODES_MAX 5
 
 static const struct ext_policy policy = {
     .stale_after_ns = 30 * (uint64_t)SECOND,
@@ -35,25 +36,32 @@ static void tell(struct fixture *f, const char *json)
     ext_capping_event(f->capping, KW_KUBE_MODIFIED, json, strlen(json), f->now_ns);
 }
 
-/** Nodes a to d with 8 cores and 10 W a core from 100 W on; 4 cores of each are in use. */
-static void publish(struct fixture *f)
+/** Nodes with 8 cores and 10 W a core from 100 W on; 4 cores of each are in use. @param n at most
+ * NODES_MAX. */
+static void publish_nodes(struct fixture *f, const char *const *names, size_t n)
 {
-    static const char *const names[] = {"a", "b", "c\"x", "d"};
     const struct kw_curve curve = {
         .capacity_mcpu = 8000, .n = 2, .knots = {{0, 100000, 0}, {1000, 180000, 0}}};
-    struct ext_node nodes[KW_ARRAY_SIZE(names)];
-    struct ext_held held[KW_ARRAY_SIZE(names)] = {{0}};
+    struct ext_node nodes[NODES_MAX];
+    struct ext_held held[NODES_MAX] = {{0}};
     struct ext_snapshot *before = f->snapshot;
 
-    for (size_t i = 0; i < KW_ARRAY_SIZE(names); i++) {
+    for (size_t i = 0; i < n; i++) {
         nodes[i] = kwt_node(names[i], &curve, 4000);
         nodes[i].fresh_ns = nodes[i].covered_ns = f->now_ns;
         nodes[i].watts.heard = true;
         ext_watts_curve(&nodes[i].watts, &curve);
     }
-    f->snapshot = ext_snapshot_new(nodes, KW_ARRAY_SIZE(names), 5, policy.stale_after_ns);
+    f->snapshot = ext_snapshot_new(nodes, n, 5, policy.stale_after_ns);
     assert_int_equal(ext_capping_settle(f->capping, f->snapshot, held, before, f->now_ns), 0);
     ext_snapshot_free(&before);
+}
+
+static void publish(struct fixture *f)
+{
+    static const char *const names[] = {"a", "b", "c\"x", "d"};
+
+    publish_nodes(f, names, KW_ARRAY_SIZE(names));
 }
 
 static int set_up(void **state)
@@ -325,6 +333,30 @@ static void test_rejected_pods_are_woken(void **state)
     ext_node_table_free(&table);
 }
 
+/** Nodes come and go while a pod waits: what it was offered is told by name. */
+static void test_waiting_over_changes_of_nodes(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const more[] = {"new", "a", "b", "c\"x", "d"};
+    struct ext_headroom_write writes[EXT_HEADROOM_WRITES];
+    struct ext_node_table *table = table_of(true, 20, f->now_ns);
+
+    ext_node_table_find(table, "b")->wrote_ns = f->now_ns + 3600 * SECOND;
+    assert_non_null(strstr(filter(f, "small", "2", "[\"b\"]"), "\"NodeNames\":[]"));
+    f->now_ns += SECOND;
+    publish_nodes(f, more, KW_ARRAY_SIZE(more));
+    /* a, which stands where b stood, has room, but was not asked about */
+    assert_int_equal(plan(f, table, 0, writes), 0);
+    tell(f,
+         "{\"metadata\":{\"name\":\"b\",\"annotations\":{\"kwatt.io/power-cap-watts\":\"200\"}}}");
+    f->now_ns += SECOND;
+    publish_nodes(f, more, KW_ARRAY_SIZE(more));
+    assert_int_equal(plan(f, table, 0, writes), 1);
+    assert_string_equal(writes[0].node, "b");
+    assert_true(writes[0].wakes);
+    ext_node_table_free(&table);
+}
+
 /** Thousands that wait, many more than are kept: as room comes back all are let in, some at a time,
  * and each wake leads to something. */
 static void test_a_storm_of_rejected_pods(void **state)
@@ -432,6 +464,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_preempt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_headroom_is_written_rarely, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rejected_pods_are_woken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_waiting_over_changes_of_nodes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_storm_of_rejected_pods, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_caps_any_more, set_up, tear_down),
         cmocka_unit_test(test_unsure_use),
