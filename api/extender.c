@@ -8,7 +8,6 @@
  */
 #include "api/extender.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,60 +16,19 @@
 
 #include "api/kube_time.h"
 #include "api/names.h"
-#include "api/quantity.h"
 
-const char *const kw_placement_names[KW_PLACEMENT__MAX] = {
-    [KW_PLACEMENT_EFFICIENT] = "efficient",
-    [KW_PLACEMENT_PERFORMANCE] = "performance",
-    [KW_PLACEMENT_OFF] = "off",
-};
-_Static_assert(sizeof(kw_placement_names) / sizeof(*kw_placement_names) == KW_PLACEMENT__MAX,
-               "every placement has a name");
-
-int kw_pod_parse_mcpu(const char *text, size_t len, uint64_t *ret_mcpu)
+/** A field, spelt in any case; the last of several. NULL: none. */
+static const json_t *field_of(const json_t *object, const char *name)
 {
-    uint64_t milli;
+    const json_t *found = NULL;
+    const char *key;
+    json_t *value;
 
-    if (len > KW_POD_TEXT_MAX || kw_quantity_milli(text, len, &milli) < 0 ||
-        milli > KW_POD_MCPU_MAX)
-        return -EINVAL;
-    *ret_mcpu = milli;
-    return 0;
-}
-
-int kw_pod_parse_life_ms(const char *text, size_t len, uint64_t *ret_ms)
-{
-    static const struct {
-        const char *suffix;
-        uint64_t s;
-    } units[] = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"", 1}};
-    size_t digits = 0;
-    uint64_t milli;
-
-    while (digits < len && (isdigit((unsigned char)text[digits]) || text[digits] == '.'))
-        digits++;
-    if (digits > KW_POD_TEXT_MAX || kw_quantity_milli(text, digits, &milli) < 0)
-        return -EINVAL;
-    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
-        size_t unit_len = strlen(units[i].suffix);
-        if (unit_len != len - digits || memcmp(text + digits, units[i].suffix, unit_len) != 0)
-            continue;
-        if (milli == 0 || milli > KW_POD_LIFE_MS_MAX / units[i].s)
-            return -EINVAL;
-        *ret_ms = milli * units[i].s;
-        return 0;
+    json_object_foreach ((json_t *)object, key, value) {
+        if (strcasecmp(key, name) == 0)
+            found = value;
     }
-    return -EINVAL;
-}
-
-int kw_pod_parse_mw(const char *text, size_t len, uint64_t *ret_mw)
-{
-    uint64_t milli;
-
-    if (len > KW_POD_TEXT_MAX || kw_quantity_milli(text, len, &milli) < 0 || milli > KW_POD_MW_MAX)
-        return -EINVAL;
-    *ret_mw = milli;
-    return 0;
+    return found;
 }
 
 /** `cpu` of a resource list. @return 0 where absent; bad values are counted. */
@@ -95,12 +53,12 @@ static uint64_t cpu_of(const json_t *list, uint32_t *bad)
 
 static uint64_t request_of(const json_t *container, uint32_t *bad)
 {
-    return cpu_of(json_object_get(json_object_get(container, "resources"), "requests"), bad);
+    return cpu_of(field_of(field_of(container, "resources"), "requests"), bad);
 }
 
 static bool is_restartable(const json_t *container)
 {
-    const json_t *policy = json_object_get(container, "restartPolicy");
+    const json_t *policy = field_of(container, "restartPolicy");
 
     return json_is_string(policy) && strcmp(json_string_value(policy), "Always") == 0 &&
            json_string_length(policy) == strlen("Always");
@@ -115,11 +73,11 @@ static void read_request(const json_t *spec, struct kw_extender_pod *pod)
     size_t i;
     json_t *container;
 
-    json_array_foreach (json_object_get(spec, "containers"), i, container) {
+    json_array_foreach (field_of(spec, "containers"), i, container) {
         if (json_is_object(container))
             running += request_of(container, &pod->bad_values);
     }
-    json_array_foreach (json_object_get(spec, "initContainers"), i, container) {
+    json_array_foreach (field_of(spec, "initContainers"), i, container) {
         if (!json_is_object(container))
             continue;
         uint64_t own = request_of(container, &pod->bad_values);
@@ -136,7 +94,7 @@ static void read_request(const json_t *spec, struct kw_extender_pod *pod)
     uint64_t whole = request_of(spec, &pod->bad_values);
     if (whole > 0)
         running = whole;
-    running += cpu_of(json_object_get(spec, "overhead"), &pod->bad_values);
+    running += cpu_of(field_of(spec, "overhead"), &pod->bad_values);
     pod->request_mcpu = running < KW_POD_MCPU_MAX ? running : KW_POD_MCPU_MAX;
 }
 
@@ -200,8 +158,8 @@ static const json_t *controller_of(const json_t *metadata)
     size_t i;
     json_t *reference;
 
-    json_array_foreach (json_object_get(metadata, "ownerReferences"), i, reference) {
-        if (json_is_true(json_object_get(reference, "controller")))
+    json_array_foreach (field_of(metadata, "ownerReferences"), i, reference) {
+        if (json_is_true(field_of(reference, "controller")))
             return reference;
     }
     return NULL;
@@ -210,7 +168,7 @@ static const json_t *controller_of(const json_t *metadata)
 static void read_owner(const json_t *metadata, struct kw_top_owner *ret)
 {
     const json_t *controller = controller_of(metadata);
-    const json_t *labels = json_object_get(metadata, "labels");
+    const json_t *labels = field_of(metadata, "labels");
     char kind[KW_TOP_KIND_MAX] = "";
     char name[KW_TOP_NAME_MAX] = "";
     char template_hash[KW_LABEL_VALUE_MAX] = "";
@@ -218,26 +176,26 @@ static void read_owner(const json_t *metadata, struct kw_top_owner *ret)
     char created[KW_POD_TIME_MAX] = "";
     struct kw_made_by made_by = {kind, name, template_hash, rollout_hash, 0};
 
-    read_text(json_object_get(controller, "kind"), kind, sizeof(kind));
-    read_text(json_object_get(controller, "name"), name, sizeof(name));
+    read_text(field_of(controller, "kind"), kind, sizeof(kind));
+    read_text(field_of(controller, "name"), name, sizeof(name));
     read_text(json_object_get(labels, KW_LABEL_POD_TEMPLATE_HASH), template_hash,
               sizeof(template_hash));
     read_text(json_object_get(labels, KW_LABEL_ROLLOUT_HASH), rollout_hash, sizeof(rollout_hash));
-    read_text(json_object_get(metadata, "creationTimestamp"), created, sizeof(created));
+    read_text(field_of(metadata, "creationTimestamp"), created, sizeof(created));
     made_by.created_unix_ms = kw_time_parse_ms(created);
     kw_top_owner_find(&made_by, ret);
 }
 
 static void read_pod(const json_t *object, struct kw_extender_pod *pod)
 {
-    const json_t *metadata = json_object_get(object, "metadata");
-    const json_t *annotations = json_object_get(metadata, "annotations");
+    const json_t *metadata = field_of(object, "metadata");
+    const json_t *annotations = field_of(metadata, "annotations");
     const json_t *mirror = json_object_get(annotations, KW_ANNOTATION_MIRROR);
 
     *pod = (struct kw_extender_pod){0};
-    read_text(json_object_get(metadata, "uid"), pod->uid, sizeof(pod->uid));
-    read_text(json_object_get(metadata, "namespace"), pod->ns, sizeof(pod->ns));
-    read_text(json_object_get(metadata, "name"), pod->name, sizeof(pod->name));
+    read_text(field_of(metadata, "uid"), pod->uid, sizeof(pod->uid));
+    read_text(field_of(metadata, "namespace"), pod->ns, sizeof(pod->ns));
+    read_text(field_of(metadata, "name"), pod->name, sizeof(pod->name));
     read_owner(metadata, &pod->owner);
     pod->mirror = mirror != NULL && !json_is_null(mirror);
     read_placement(annotations, pod);
@@ -248,7 +206,7 @@ static void read_pod(const json_t *object, struct kw_extender_pod *pod)
                   &pod->bad_values);
     read_expected(annotations, KW_ANNOTATION_EXPECTED_LIFETIME, kw_pod_parse_life_ms,
                   &pod->expected_life_ms, &pod->bad_values);
-    read_request(json_object_get(object, "spec"), pod);
+    read_request(field_of(object, "spec"), pod);
 }
 
 /** Copies a string; another type (or NULL) gives the empty name. */
@@ -284,7 +242,7 @@ static int name_of(const json_t *element, bool is_node, const json_t **ret)
     if (is_node) {
         if (!json_is_object(element))
             return -EBADMSG;
-        *ret = json_object_get(json_object_get(element, "metadata"), "name");
+        *ret = field_of(field_of(element, "metadata"), "name");
         return 0;
     }
     if (!json_is_string(element))
@@ -318,7 +276,7 @@ static int read_names(const json_t *array, bool is_node, struct kw_extender_name
 /** Reads `Nodes`: a NodeList or null. @return 0; -EBADMSG; -ENOMEM. */
 static int read_nodes(const json_t *list, struct kw_extender_args *args)
 {
-    const json_t *items = json_object_get(list, "items");
+    const json_t *items = field_of(list, "items");
 
     args->has_nodes = !json_is_null(list);
     if (!json_is_null(list) && !json_is_object(list))

@@ -103,9 +103,9 @@ int kw_pod_parse_mw(const char *text, size_t len, uint64_t *ret_mw);
 int kw_pod_parse_life_ms(const char *text, size_t len, uint64_t *ret_ms);
 
 /**
- * Reads a request. Names of top-level fields are matched in any case (ASCII), as Go does; null
- * stands for absent anywhere; unknown fields are passed over; of a field given twice the last
- * counts.
+ * Reads a request. Names of fields are matched in any case (ASCII) at any depth, as Go does; keys
+ * of maps (annotations, labels, resources) are not fields. null stands for absent anywhere; unknown
+ * fields are passed over; of a field given twice the last counts.
  * @param ret to be cleared by the caller; untouched on error.
  * @param ret_why static text, set on -EBADMSG; may be NULL.
  * @return 0; -EBADMSG no JSON object, or one of the three fields (or an element of a list) has

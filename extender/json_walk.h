@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "common/json_scan.h"
 
@@ -32,6 +33,16 @@ int ext_json_scalar(struct kw_json *json, struct kw_json_token *ret);
 
 /** Passes over the next value. @return 0 or -EBADMSG. */
 int ext_json_pass(struct kw_json *json);
+
+/**
+ * Whether a key names this field. Go's decoder, which the scheduler's other extenders read with,
+ * takes fields in any case and at any depth, so we do; the keys of maps (annotations, labels, lists
+ * of resources) are text and not fields.
+ */
+static inline bool ext_json_field(const struct kw_json_token *key, const char *name)
+{
+    return (key->escaped || key->len == strlen(name)) && kw_json_equals(key, name, true);
+}
 
 /** Whether a key or string is exactly `text`. */
 static inline bool ext_json_is(const struct kw_json_token *token, const char *text)

@@ -103,7 +103,7 @@ static int scan_list(struct kw_json *json, struct amount *ret)
 
 static int resources_member(struct kw_json *json, const struct kw_json_token *key, void *user)
 {
-    return ext_json_is(key, "requests") ? scan_list(json, user) : ext_json_pass(json);
+    return ext_json_field(key, "requests") ? scan_list(json, user) : ext_json_pass(json);
 }
 
 static int scan_resources(struct kw_json *json, struct amount *ret)
@@ -122,9 +122,9 @@ static int container_member(struct kw_json *json, const struct kw_json_token *ke
     struct container *container = user;
     struct kw_json_token value;
 
-    if (ext_json_is(key, "resources"))
+    if (ext_json_field(key, "resources"))
         return scan_resources(json, &container->request);
-    if (!ext_json_is(key, "restartPolicy"))
+    if (!ext_json_field(key, "restartPolicy"))
         return ext_json_pass(json);
     if (ext_json_scalar(json, &value) < 0)
         return -EBADMSG;
@@ -204,13 +204,13 @@ static int spec_member(struct kw_json *json, const struct kw_json_token *key, vo
 {
     struct spec *spec = user;
 
-    if (ext_json_is(key, "containers"))
+    if (ext_json_field(key, "containers"))
         return scan_containers(json, spec);
-    if (ext_json_is(key, "initContainers"))
+    if (ext_json_field(key, "initContainers"))
         return scan_init_containers(json, spec);
-    if (ext_json_is(key, "resources"))
+    if (ext_json_field(key, "resources"))
         return scan_resources(json, &spec->whole);
-    if (ext_json_is(key, "overhead"))
+    if (ext_json_field(key, "overhead"))
         return scan_list(json, &spec->overhead);
     return ext_json_pass(json);
 }
@@ -269,11 +269,11 @@ static int reference_member(struct kw_json *json, const struct kw_json_token *ke
     struct reference *reference = user;
     struct kw_json_token value;
 
-    if (ext_json_is(key, "kind"))
+    if (ext_json_field(key, "kind"))
         return ext_json_scalar(json, &reference->kind);
-    if (ext_json_is(key, "name"))
+    if (ext_json_field(key, "name"))
         return ext_json_scalar(json, &reference->name);
-    if (!ext_json_is(key, "controller"))
+    if (!ext_json_field(key, "controller"))
         return ext_json_pass(json);
     if (ext_json_scalar(json, &value) < 0)
         return -EBADMSG;
@@ -312,21 +312,21 @@ static int metadata_member(struct kw_json *json, const struct kw_json_token *key
 {
     struct metadata *metadata = user;
 
-    if (ext_json_is(key, "uid"))
+    if (ext_json_field(key, "uid"))
         return ext_json_scalar(json, &metadata->uid);
-    if (ext_json_is(key, "namespace"))
+    if (ext_json_field(key, "namespace"))
         return ext_json_scalar(json, &metadata->ns);
-    if (ext_json_is(key, "name"))
+    if (ext_json_field(key, "name"))
         return ext_json_scalar(json, &metadata->name);
-    if (ext_json_is(key, "creationTimestamp"))
+    if (ext_json_field(key, "creationTimestamp"))
         return ext_json_scalar(json, &metadata->created);
-    if (ext_json_is(key, "ownerReferences"))
+    if (ext_json_field(key, "ownerReferences"))
         return scan_owners(json, metadata);
-    if (ext_json_is(key, "labels")) {
+    if (ext_json_field(key, "labels")) {
         metadata->labels = NO_LABELS;
         return each_member(json, label_member, &metadata->labels);
     }
-    if (ext_json_is(key, "annotations")) {
+    if (ext_json_field(key, "annotations")) {
         metadata->annotations = NO_ANNOTATIONS;
         return each_member(json, annotation_member, &metadata->annotations);
     }
@@ -340,11 +340,11 @@ struct pod {
 
 static int pod_member(struct kw_json *json, const struct kw_json_token *key, struct pod *pod)
 {
-    if (ext_json_is(key, "metadata")) {
+    if (ext_json_field(key, "metadata")) {
         pod->metadata = NO_METADATA;
         return each_member(json, metadata_member, &pod->metadata);
     }
-    if (ext_json_is(key, "spec")) {
+    if (ext_json_field(key, "spec")) {
         pod->spec = (struct spec){0};
         return each_member(json, spec_member, &pod->spec);
     }

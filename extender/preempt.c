@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A scheduler with nodeCacheCapable sends NodeNameToMetaVictims, which is the answer's form: it
- * goes back byte for byte. Without, it sends NodeNameToVictims with whole pods, of which the answer
- * keeps the UIDs; that answer is written while the request is read. Node names keep their bytes in
- * both cases.
+ * goes back byte for byte, once it is sure that Go reads it as what it is. Without, it sends
+ * NodeNameToVictims with whole pods, of which the answer keeps the UIDs; that answer is written
+ * while the request is read. Node names keep their bytes in both cases.
  */
 #include "extender/preempt.h"
 
@@ -14,6 +14,7 @@
 #include "extender/pod.h"
 
 static const char head[] = "{\"NodeNameToMetaVictims\":";
+static const char meta_why[] = "NodeNameToMetaVictims is no map of victims";
 
 /** A request under way. */
 struct work {
@@ -30,7 +31,7 @@ static int copy_pod(struct kw_json *json, struct kw_buf *out)
     int rc;
 
     while ((rc = ext_json_key(json, &key)) > 0) {
-        if (!ext_json_is(&key, "metadata")) {
+        if (!ext_json_field(&key, "metadata")) {
             if (ext_json_pass(json) < 0)
                 return -EBADMSG;
             continue;
@@ -41,7 +42,7 @@ static int copy_pod(struct kw_json *json, struct kw_buf *out)
         if (rc != EXT_JSON_OPEN)
             continue;
         while ((rc = ext_json_key(json, &key)) > 0) {
-            rc = ext_json_is(&key, "uid") ? ext_json_scalar(json, &uid) : ext_json_pass(json);
+            rc = ext_json_field(&key, "uid") ? ext_json_scalar(json, &uid) : ext_json_pass(json);
             if (rc < 0)
                 return rc;
         }
@@ -81,6 +82,25 @@ static int copy_pods(struct kw_json *json, struct kw_buf *out)
     }
 }
 
+/** A count, as Go reads it into an int64; the scanner has seen to its range. null is none. */
+static bool is_count(const struct kw_json_token *token)
+{
+    if (token->type != KW_JSON_NUMBER)
+        return token->type == KW_JSON_NULL;
+    for (size_t i = 0; i < token->len; i++) {
+        if (token->at[i] != '-' && (token->at[i] < '0' || token->at[i] > '9'))
+            return false;
+    }
+    return true;
+}
+
+static int take_count(struct kw_json *json, struct kw_json_token *ret)
+{
+    int rc = ext_json_scalar(json, ret);
+
+    return rc < 0 || is_count(ret) ? rc : -EBADMSG;
+}
+
 /** The inside of one Victims object: its pods appended, its count of violations kept as it is
  * written. */
 static int copy_victim_members(struct kw_json *json, struct kw_buf *out,
@@ -91,11 +111,11 @@ static int copy_victim_members(struct kw_json *json, struct kw_buf *out,
     int rc;
 
     while ((rc = ext_json_key(json, &key)) > 0) {
-        if (kw_json_equals(&key, "Pods", true)) {
+        if (ext_json_field(&key, "Pods")) {
             out->len = pods_from; /* of a key given twice the last counts */
             rc = copy_pods(json, out);
-        } else if (kw_json_equals(&key, "NumPDBViolations", true)) {
-            rc = ext_json_scalar(json, ret_violations);
+        } else if (ext_json_field(&key, "NumPDBViolations")) {
+            rc = take_count(json, ret_violations);
         } else {
             rc = ext_json_pass(json);
         }
@@ -138,7 +158,7 @@ static bool any_pods(const char *bytes, size_t len)
     if (ext_json_enter(&json, KW_JSON_OBJECT) != EXT_JSON_OPEN)
         return false;
     while (ext_json_key(&json, &token) > 0) {
-        bool pods = kw_json_equals(&token, "Pods", true);
+        bool pods = ext_json_field(&token, "Pods");
         if (pods && ext_json_enter(&json, KW_JSON_ARRAY) == EXT_JSON_OPEN) {
             any = false;
             while (kw_json_skip(&json, &token) != KW_JSON_ARRAY_END && json.error == NULL)
@@ -155,6 +175,72 @@ static bool keeps(struct work *work, const struct kw_json_token *node, const cha
 {
     return work->gate == NULL ||
            work->gate->keeps(work->gate->user, &work->pod, node, any_pods(victims, len));
+}
+
+/** Passes over a list of MetaPods, or null. */
+static int check_meta_pods(struct kw_json *json)
+{
+    struct kw_json_token key;
+    int rc = ext_json_enter(json, KW_JSON_ARRAY);
+
+    if (rc != EXT_JSON_OPEN)
+        return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    while ((rc = ext_json_enter(json, KW_JSON_OBJECT)) != EXT_JSON_LAST) {
+        if (rc == EXT_JSON_NULL)
+            continue;
+        if (rc != EXT_JSON_OPEN)
+            return -EBADMSG;
+        while ((rc = ext_json_key(json, &key)) > 0) {
+            struct kw_json_token uid = {.type = KW_JSON_NULL};
+            bool is_uid = ext_json_field(&key, "UID");
+            rc = is_uid ? ext_json_scalar(json, &uid) : ext_json_pass(json);
+            if (rc < 0 || (uid.type != KW_JSON_STRING && uid.type != KW_JSON_NULL))
+                return -EBADMSG;
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/** Passes over one MetaVictims, or null. */
+static int check_meta_victims(struct kw_json *json)
+{
+    struct kw_json_token key;
+    int rc = ext_json_enter(json, KW_JSON_OBJECT);
+
+    if (rc != EXT_JSON_OPEN)
+        return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
+    while ((rc = ext_json_key(json, &key)) > 0) {
+        struct kw_json_token count;
+        if (ext_json_field(&key, "Pods"))
+            rc = check_meta_pods(json);
+        else if (ext_json_field(&key, "NumPDBViolations"))
+            rc = take_count(json, &count);
+        else
+            rc = ext_json_pass(json);
+        if (rc < 0)
+            return rc;
+    }
+    return rc;
+}
+
+/** Whether a map is one of MetaVictims through and through. @return 0 or -EBADMSG. */
+static int check_meta_map(const struct kw_json_token *map)
+{
+    struct kw_json json;
+    struct kw_json_token key;
+    int rc;
+
+    kw_json_begin(&json, map->at, map->len);
+    if (ext_json_enter(&json, KW_JSON_OBJECT) != EXT_JSON_OPEN)
+        return -EBADMSG;
+    while ((rc = ext_json_key(&json, &key)) > 0) {
+        rc = check_meta_victims(&json);
+        if (rc < 0)
+            return rc;
+    }
+    return rc;
 }
 
 /** The members of a map of MetaVictims that are kept, verbatim. */
@@ -226,7 +312,7 @@ static int find_pod(const char *body, size_t len, struct kw_extender_pod *ret, c
     if (ext_json_enter(&json, KW_JSON_OBJECT) != EXT_JSON_OPEN)
         return -EBADMSG;
     while ((rc = ext_json_key(&json, &key)) > 0) {
-        bool pod = kw_json_equals(&key, "Pod", true);
+        bool pod = ext_json_field(&key, "Pod");
         rc = pod ? ext_pod_scan(&json, ret) : ext_json_pass(&json);
         if (pod && rc == -EINVAL)
             *why = "Pod is no object";
@@ -251,12 +337,12 @@ static int scan_body(struct kw_json *json, struct work *work, const char **why)
     if (rc != EXT_JSON_OPEN)
         return -EBADMSG;
     while ((rc = ext_json_key(json, &key)) > 0) {
-        if (kw_json_equals(&key, "NodeNameToMetaVictims", true)) {
-            *why = "NodeNameToMetaVictims is no object";
+        if (ext_json_field(&key, "NodeNameToMetaVictims")) {
+            *why = meta_why;
             enum kw_json_type type = kw_json_skip(json, &meta);
             if (type != KW_JSON_OBJECT && type != KW_JSON_NULL)
                 return -EBADMSG;
-        } else if (kw_json_equals(&key, "NodeNameToVictims", true)) {
+        } else if (ext_json_field(&key, "NodeNameToVictims")) {
             *why = "NodeNameToVictims is no map of victims";
             out->len = sizeof(head) - 1; /* of a key given twice the last counts */
             rc = copy_victim_map(json, work, &converted);
@@ -269,6 +355,10 @@ static int scan_body(struct kw_json *json, struct work *work, const char **why)
     if (rc == 0 && kw_json_next(json, &key) != KW_JSON_END)
         return -EBADMSG;
     if (rc == 0 && meta.type == KW_JSON_OBJECT) {
+        *why = meta_why;
+        rc = check_meta_map(&meta);
+        if (rc < 0)
+            return rc;
         out->len = sizeof(head) - 1;
         if (work->gate != NULL)
             return copy_meta_map(work, &meta);

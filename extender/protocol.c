@@ -216,7 +216,7 @@ static int scan_node(struct kw_json *json, struct kw_json_text *ret_name, const 
     int rc;
 
     while ((rc = ext_json_key(json, &key)) > 0) {
-        if (!ext_json_is(&key, "metadata")) {
+        if (!ext_json_field(&key, "metadata")) {
             rc = ext_json_pass(json);
             if (rc < 0)
                 return rc;
@@ -229,7 +229,7 @@ static int scan_node(struct kw_json *json, struct kw_json_text *ret_name, const 
         if (rc != EXT_JSON_OPEN)
             continue;
         while ((rc = ext_json_key(json, &key)) > 0) {
-            bool is_name = ext_json_is(&key, "name");
+            bool is_name = ext_json_field(&key, "name");
             rc = is_name ? ext_json_scalar(json, &name) : ext_json_pass(json);
             if (rc < 0)
                 return rc;
@@ -285,7 +285,7 @@ static int scan_nodes(struct kw_json *json, struct ext_args *args)
     if (rc != EXT_JSON_OPEN)
         return rc == EXT_JSON_NULL ? 0 : -EBADMSG;
     while ((rc = ext_json_key(json, &key)) > 0) {
-        rc = ext_json_is(&key, "items") ? scan_items(json, args) : ext_json_pass(json);
+        rc = ext_json_field(&key, "items") ? scan_items(json, args) : ext_json_pass(json);
         if (rc < 0)
             return rc;
     }
@@ -313,16 +313,16 @@ static int find_items(struct ext_finder *finder, struct ext_args *args)
 static int scan_field(struct kw_json *json, const struct kw_json_token *key,
                       struct ext_finder *finder, struct ext_args *args, const char **why)
 {
-    if (kw_json_equals(key, "Pod", true)) {
+    if (ext_json_field(key, "Pod")) {
         *why = "Pod is no object";
         int rc = ext_pod_scan(json, &args->pod);
         return rc == -EINVAL ? -EBADMSG : rc;
     }
-    if (kw_json_equals(key, "NodeNames", true)) {
+    if (ext_json_field(key, "NodeNames")) {
         *why = "NodeNames is no list of names";
         return scan_names(json, finder, args);
     }
-    if (kw_json_equals(key, "Nodes", true)) {
+    if (ext_json_field(key, "Nodes")) {
         *why = "Nodes is no list of nodes";
         return scan_nodes(json, args);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The extender's scanner against the tree reader of api/: both take or both refuse a body, and they
- * read the same pod and the same names. Left out of the comparison: a key given twice, where a tree
- * does not keep what the scanner saw and refused first; nesting and counts beyond the scanner's
- * bounds. What was taken is answered, and the answers are read back. Reading it again with a finder
- * gives the same names, and for each the node that looking it up by itself gives, however often;
- * reading it without its names gives the same answer of /filter.
+ * read the same pod and the same names. Left out of the comparison: a key given twice (in any
+ * spelling), where a tree does not keep what the scanner saw and refused first; nesting and counts
+ * beyond the scanner's bounds. What was taken is answered, and the answers are read back. Reading
+ * it again with a finder gives the same names, and for each the node that looking it up by itself
+ * gives, however often; reading it without its names gives the same answer of /filter.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -29,19 +29,30 @@ static void need(bool condition)
         abort();
 }
 
-/** Whether some key of the document stands twice in its object, in any spelling at the top. */
-static bool has_double_key(const char *body, size_t len)
+/** Whether some key stands twice in its object, in any spelling. */
+static bool has_twins(json_t *value)
 {
     bool twice = false;
-    json_t *strict =
-        json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+    json_t *element;
+    size_t i;
 
-    for (void *a = json_object_iter(strict); a != NULL; a = json_object_iter_next(strict, a)) {
-        for (void *b = json_object_iter_next(strict, a); b != NULL;
-             b = json_object_iter_next(strict, b))
+    json_array_foreach (value, i, element)
+        twice |= has_twins(element);
+    for (void *a = json_object_iter(value); a != NULL; a = json_object_iter_next(value, a)) {
+        twice |= has_twins(json_object_iter_value(a));
+        for (void *b = json_object_iter_next(value, a); b != NULL;
+             b = json_object_iter_next(value, b))
             twice |= strcasecmp(json_object_iter_key(a), json_object_iter_key(b)) == 0;
     }
-    twice |= strict == NULL;
+    return twice;
+}
+
+static bool has_double_key(const char *body, size_t len)
+{
+    json_t *strict =
+        json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+    bool twice = strict == NULL || has_twins(strict);
+
     json_decref(strict);
     return twice;
 }

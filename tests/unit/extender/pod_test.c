@@ -178,6 +178,15 @@ static void test_annotations(void **state)
           (struct want){.ns = "orchard", .name = "pear"});
     check("{\"metadata\":{\"name\":\"a\",\"name\":\"b\"}}", (struct want){.name = "b"});
     check("{\"metadata\":{\"namespace\":\"a\\u0000b\"}}", (struct want){0});
+    /* fields in any case, as Go takes them; what a map holds is no field */
+    check("{\"METADATA\":{\"Namespace\":\"orchard\",\"NAME\":\"pear\",\"Annotations\":{"
+          "\"kwatt.io/expected-cpu\":\"1\",\"Kwatt.io/Placement\":\"off\"}},"
+          "\"Spec\":{\"CONTAINERS\":[{\"Resources\":{\"REQUESTS\":{\"cpu\":\"2\",\"CPU\":\"7\"}}}],"
+          "\"initcontainers\":[{\"restartpolicy\":\"Always\",\"resources\":{\"Requests\":{\"cpu\":"
+          "\"1\"}}}],\"OverHead\":{\"cpu\":\"100m\"}}}",
+          (struct want){
+              .ns = "orchard", .name = "pear", .request_mcpu = 3100, .expected_mcpu = 1000});
+    check("{\"metadata\":{\"name\":\"a\",\"Name\":\"b\"}}", (struct want){.name = "b"});
 }
 
 #define OWNED(by, more) "{\"metadata\":{\"ownerReferences\":[" by "]" more "}}"
@@ -192,6 +201,9 @@ static void test_owners(void **state)
 {
     (void)state;
     check(OWNED(BY("ReplicaSet", "press-7d4b"), HASH("7d4b")),
+          (struct want){.kind = "Deployment", .owner = "press"});
+    check("{\"Metadata\":{\"ownerreferences\":[{\"Kind\":\"ReplicaSet\",\"Name\":\"press-7d4b\","
+          "\"Controller\":true}],\"Labels\":{\"pod-template-hash\":\"7d4b\"}}}",
           (struct want){.kind = "Deployment", .owner = "press"});
     check(OWNED(BY("ReplicaSet", "press-7d4b"), HASH("\\u0037d4b")),
           (struct want){.kind = "Deployment", .owner = "press"});

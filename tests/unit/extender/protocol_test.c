@@ -51,6 +51,12 @@ static void test_forms(void **state)
                  "\"metadata\":null},null]},\"NodeNames\":null," FAILED);
     check_filter("{\"Nodes\":{\"items\":null}}",
                  "{\"Nodes\":{\"metadata\":{},\"items\":[]},\"NodeNames\":null," FAILED);
+    /* fields in any case at any depth, as Go takes them; of two spellings the last counts */
+    check_filter("{\"nodes\":{\"ITEMS\":[{\"Metadata\":{\"NAME\":\"a\"}}]}}",
+                 "{\"Nodes\":{\"metadata\":{},\"items\":[{\"Metadata\":{\"NAME\":\"a\"}}]},"
+                 "\"NodeNames\":null," FAILED);
+    check_filter("{\"NODES\":{\"items\":[{\"x\":1}],\"\\u0049tems\":[null]}}",
+                 "{\"Nodes\":{\"metadata\":{},\"items\":[null]},\"NodeNames\":null," FAILED);
     /* both given: both come back */
     check_filter("{\"Nodes\":{\"items\":[{}]},\"NodeNames\":[\"q\"]}",
                  "{\"Nodes\":{\"metadata\":{},\"items\":[{}]},\"NodeNames\":[\"q\"]," FAILED);
@@ -249,6 +255,34 @@ static void test_preempt(void **state)
     check_preempt("{\"NodeNameToVictims\":{\"a\":[]}}", NULL);
     check_preempt("{\"NodeNameToVictims\":{\"a\":{\"Pods\":[7]}}}", NULL);
     check_preempt("{\"NodeNameToMetaVictims\":{\"a\":}}", NULL);
+    /* in any case, as Go reads it, and byte for byte */
+    check_preempt("{\"nodenametometavictims\":{\"a\":{\"pods\":[{\"uid\":\"1\", \"x\":[]},null],"
+                  "\"numpdbviolations\":-1},\"b\":null}}",
+                  "{\"NodeNameToMetaVictims\":{\"a\":{\"pods\":[{\"uid\":\"1\", \"x\":[]},null],"
+                  "\"numpdbviolations\":-1},\"b\":null}}");
+    check_preempt("{\"nodeNameToVictims\":{\"a\":{\"PODS\":[{\"Metadata\":{\"UID\":\"1\"}}]}}}",
+                  "{\"NodeNameToMetaVictims\":{\"a\":{\"Pods\":[{\"UID\":\"1\"}],"
+                  "\"NumPDBViolations\":0}}}");
+    /* what Go would not read back */
+    static const char *const no_victims[] = {"7",
+                                             "[]",
+                                             "\"x\"",
+                                             "{\"Pods\":{}}",
+                                             "{\"Pods\":[7]}",
+                                             "{\"Pods\":[[]]}",
+                                             "{\"Pods\":[{\"UID\":7}]}",
+                                             "{\"Pods\":[{\"UID\":{}}]}",
+                                             "{\"NumPDBViolations\":\"1\"}",
+                                             "{\"NumPDBViolations\":1.5}",
+                                             "{\"NumPDBViolations\":1e2}",
+                                             "{\"NumPDBViolations\":[]}"};
+    for (size_t i = 0; i < KW_ARRAY_SIZE(no_victims); i++) {
+        char body[256];
+        (void)snprintf(body, sizeof(body), "{\"NodeNameToMetaVictims\":{\"b\":null,\"a\":%s}}",
+                       no_victims[i]);
+        check_preempt(body, NULL);
+    }
+    check_preempt("{\"NodeNameToVictims\":{\"a\":{\"NumPDBViolations\":1.5}}}", NULL);
     check_preempt("{} x", NULL);
 }
 
