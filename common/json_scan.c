@@ -2,6 +2,7 @@
 #include "common/json_scan.h"
 
 #include "common/json_lex.h"
+#include "common/json_memo.h"
 #include "common/json_rows.h"
 
 /*
@@ -132,6 +133,18 @@ leave:
     goto after;
 }
 
+/* The same, without looking at each byte where it was passed over before. */
+static const char *pass_whole(struct kw_json *json, const char *p)
+{
+    const char *end = json->memo == NULL ? NULL : kw_json_memo_find(json->memo, json, p);
+
+    if (end == NULL)
+        end = pass_container(json, p);
+    if (json->memo != NULL && end != NULL)
+        kw_json_memo_note(json->memo, json, p, end);
+    return end;
+}
+
 /* The state behind a value that has ended. */
 static void value_ended(struct kw_json *json, const char *p)
 {
@@ -145,6 +158,7 @@ void kw_json_begin(struct kw_json *json, const char *bytes, size_t len)
     json->pos = json->begin;
     json->end = json->begin + len;
     json->error = NULL;
+    json->memo = NULL;
     json->depth = 0;
     json->state = KW_JSON_STATE_VALUE;
 }
@@ -360,7 +374,7 @@ enum kw_json_type kw_json_skip(struct kw_json *json, struct kw_json_token *ret_s
     token = (struct kw_json_token){.at = p};
     if (*p == '{' || *p == '[') {
         token.type = *p == '{' ? KW_JSON_OBJECT : KW_JSON_ARRAY;
-        p = pass_container(json, p);
+        p = pass_whole(json, p);
     } else {
         p = pass_scalar(json, p, &token.type, &token.escaped);
     }

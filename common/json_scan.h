@@ -36,6 +36,8 @@ enum kw_json_type {
     KW_JSON_NULL,
 };
 
+struct kw_json_memo;
+
 struct kw_json_token {
     enum kw_json_type type;
     bool escaped;   /**< KEY, STRING: holds backslashes, so the span is not yet the text */
@@ -54,6 +56,8 @@ struct kw_json_text {
 struct kw_json {
     const char *begin, *pos, *end;
     const char *error; /**< static text after KW_JSON_ERROR */
+    struct kw_json_memo
+        *memo; /**< of what was passed over before (common/json_memo.h); NULL: none */
     unsigned depth;
     unsigned state;
     unsigned char is_object[KW_JSON_MAX_DEPTH / 8]; /**< one bit a level */
@@ -81,8 +85,8 @@ size_t kw_json_strings(struct kw_json *json, struct kw_json_text *ret, size_t n)
  */
 size_t kw_json_pass_strings(struct kw_json *json);
 
-/** Passes over `len` bytes that are known to hold the next elements of an array, whole, with the
- * commas between them. */
+/** Passes over `len` bytes that are known to hold what comes next: a value, or elements of an
+ * array, whole, with the commas between them. */
 void kw_json_pass_known(struct kw_json *json, size_t len);
 
 /**

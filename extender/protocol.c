@@ -310,13 +310,24 @@ static int find_items(struct ext_finder *finder, struct ext_args *args)
     return 0;
 }
 
+static int scan_pod(struct kw_json *json, struct ext_args *args)
+{
+    if (kw_json_memo_begin(&args->pods, json)) {
+        args->pod = args->known;
+        return 0;
+    }
+    int rc = ext_pod_scan(json, &args->pod);
+    kw_json_memo_end(&args->pods, json, rc == 0);
+    args->known = args->pod;
+    return rc == -EINVAL ? -EBADMSG : rc;
+}
+
 static int scan_field(struct kw_json *json, const struct kw_json_token *key,
                       struct ext_finder *finder, struct ext_args *args, const char **why)
 {
     if (ext_json_field(key, "Pod")) {
         *why = "Pod is no object";
-        int rc = ext_pod_scan(json, &args->pod);
-        return rc == -EINVAL ? -EBADMSG : rc;
+        return scan_pod(json, args);
     }
     if (ext_json_field(key, "NodeNames")) {
         *why = "NodeNames is no list of names";

@@ -8,6 +8,7 @@
 
 #include "api/extender.h"
 #include "common/buf.h"
+#include "common/json_memo.h"
 #include "common/json_scan.h"
 #include "extender/find.h"
 #include "extender/recall.h"
@@ -45,9 +46,11 @@ enum ext_args_want {
 /** Request of filter and prioritize. Zero-initialised is empty; reused for the next request. */
 struct ext_args {
     struct kw_extender_pod pod;
-    bool has_names;          /**< NodeNames given and not null */
-    bool has_nodes;          /**< Nodes given and not null */
-    enum ext_args_want want; /**< as it was read */
+    struct kw_json_memo pods; /**< the pod that was read last: /prioritize has that of /filter */
+    struct kw_extender_pod known; /**< what was read of it */
+    bool has_names;               /**< NodeNames given and not null */
+    bool has_nodes;               /**< Nodes given and not null */
+    enum ext_args_want want;      /**< as it was read */
     const char *list; /**< what stands between the brackets of NodeNames; NULL where a null is
                          among it, and then the names were read */
     size_t list_len;

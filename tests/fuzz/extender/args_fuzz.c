@@ -5,7 +5,8 @@
  * spelling), where a tree does not keep what the scanner saw and refused first; nesting and counts
  * beyond the scanner's bounds. What was taken is answered, and the answers are read back. Reading
  * it again with a finder gives the same names, and for each the node that looking it up by itself
- * gives, however often; reading it without its names gives the same answer of /filter.
+ * gives, however often; reading it without its names gives the same answer of /filter. What was
+ * read before, the same but for a byte, changes nothing.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -77,11 +78,8 @@ static void compare_name(const struct kw_json_text *name, const struct kw_extend
     need(len == reference->len && memcmp(text, reference->text, len) == 0);
 }
 
-static void compare(const struct ext_args *args, const struct kw_extender_args *reference)
+static void compare_pods(const struct kw_extender_pod *a, const struct kw_extender_pod *b)
 {
-    const struct kw_extender_pod *a = &args->pod;
-    const struct kw_extender_pod *b = &reference->pod;
-
     need(strcmp(a->uid, b->uid) == 0 && a->critical == b->critical);
     need(strcmp(a->ns, b->ns) == 0 && strcmp(a->name, b->name) == 0);
     need(strcmp(a->owner.kind, b->owner.kind) == 0 && strcmp(a->owner.name, b->owner.name) == 0);
@@ -90,6 +88,11 @@ static void compare(const struct ext_args *args, const struct kw_extender_args *
     need(a->expected_life_ms == b->expected_life_ms);
     need(a->placement == b->placement && a->mirror == b->mirror);
     need(a->bad_values == b->bad_values);
+}
+
+static void compare(const struct ext_args *args, const struct kw_extender_args *reference)
+{
+    compare_pods(&args->pod, &reference->pod);
     need(args->has_names == reference->has_names && args->has_nodes == reference->has_nodes);
     need(args->n_names == reference->n_names && args->n_items == reference->n_nodes);
     for (size_t i = 0; i < args->n_names; i++)
@@ -196,6 +199,41 @@ static void pass_by(const char *body, size_t size, const struct ext_args *with)
     ext_args_free(&args);
 }
 
+/** Reads one body after another, and the other by itself. */
+static void read_after(const char *body, size_t size, struct ext_args *args)
+{
+    struct ext_args fresh = {0};
+    const char *why, *fresh_why;
+    int rc = ext_args_scan(body, size, NULL, EXT_ARGS_LIST, args, &why);
+
+    need(ext_args_scan(body, size, NULL, EXT_ARGS_LIST, &fresh, &fresh_why) == rc);
+    if (rc == 0) {
+        compare_pods(&args->pod, &fresh.pod);
+        need(args->n_names == fresh.n_names && args->n_items == fresh.n_items);
+    } else {
+        need(strcmp(why, fresh_why) == 0);
+    }
+    ext_args_free(&fresh);
+}
+
+/** Pods that differ by a byte, by turns. */
+static void remember(const char *body, size_t size)
+{
+    static const char others[] = {'"', '\\', '}', ']', '7', ' '};
+    kw_cleanup_free char *other = malloc(size + 1);
+    struct ext_args args = {0};
+
+    need(other != NULL);
+    for (size_t i = 0; i < sizeof(others) && size > 0; i++) {
+        memcpy(other, body, size);
+        other[size * (2 * i + 1) / (2 * sizeof(others))] = others[i];
+        read_after(body, size, &args);
+        read_after(other, size, &args);
+        read_after(other, size, &args);
+    }
+    ext_args_free(&args);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *body = (const char *)data;
@@ -211,6 +249,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         find(body, size, &args);
         pass_by(body, size, &args);
     }
+    remember(body, size);
     /* jansson drops a NUL byte behind a literal; to the scanner, no document holds one */
     if (memchr(body, '\0', size) != NULL) {
         need(rc < 0);
