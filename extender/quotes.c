@@ -89,17 +89,35 @@ static bool take_quoted(const struct ext_quotes *quotes, struct ext_score *score
     return all;
 }
 
-/** Takes candidates by where their nodes stand. */
+/** Finds where candidates stand, and asks for it: a few at a time come from the memory together. */
+static void look(const struct ext_snapshot *snapshot, const uint32_t *indices, size_t n,
+                 int64_t now_ns, const struct ext_place **ret)
+{
+    for (size_t i = 0; i < n; i++) {
+        ret[i] = ext_found_place(snapshot, indices[i], now_ns);
+        __builtin_prefetch(ret[i]);
+    }
+}
+
+/** How many are looked at together from `from` on. */
+static inline size_t some_of(size_t n, size_t from)
+{
+    return n - from < AT_ONCE ? n - from : AT_ONCE;
+}
+
+/** Takes all candidates by where their nodes stand: some while the next come. */
 static void take_places(struct ext_score *score, const struct ext_snapshot *snapshot,
                         const uint32_t *indices, size_t n, int64_t now_ns)
 {
-    const struct ext_place *places[AT_ONCE];
+    const struct ext_place *places[2][AT_ONCE];
+    unsigned at = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        places[i] = ext_found_place(snapshot, indices[i], now_ns);
-        __builtin_prefetch(places[i]); /* a few at a time come together */
+    look(snapshot, indices, some_of(n, 0), now_ns, places[at]);
+    for (size_t from = 0; from < n; from += AT_ONCE, at = 1 - at) {
+        size_t some = some_of(n, from);
+        look(snapshot, indices + from + some, some_of(n, from + some), now_ns, places[1 - at]);
+        ext_score_take(score, places[at], some);
     }
-    ext_score_take(score, places, n);
 }
 
 void ext_quotes_take(struct ext_quotes *quotes, struct ext_score *score,
@@ -107,14 +125,18 @@ void ext_quotes_take(struct ext_quotes *quotes, struct ext_score *score,
                      int64_t now_ns)
 {
     begin(quotes, &score->pod, snapshot);
+    if (!quotes->keeps) {
+        take_places(score, snapshot, indices, n, now_ns);
+        return;
+    }
     for (size_t from = 0; from < n; from += AT_ONCE) {
-        size_t some = n - from < AT_ONCE ? n - from : AT_ONCE;
+        size_t some = some_of(n, from);
         const uint32_t *at = indices + from;
-        if (quotes->keeps && take_quoted(quotes, score, snapshot, at, some, now_ns))
+        if (take_quoted(quotes, score, snapshot, at, some, now_ns))
             continue;
         const struct ext_score_scratch *taken = ext_score_next(score);
         take_places(score, snapshot, at, some, now_ns);
-        for (size_t i = 0; quotes->keeps && i < some; i++) {
+        for (size_t i = 0; i < some; i++) {
             if (is_calm(snapshot, at[i], now_ns))
                 quotes->of[at[i]] = taken[i];
         }

@@ -32,18 +32,11 @@
 #include <string.h>
 
 #include "api/profile.h"
+#include "extender/score_rows.h"
 
 /** Added to each cost for a core of the pod, and at most: below it, differences fade. */
 #define BASE_MW_MCPU 0.32
 #define BASE_MAX_MW  32000.0
-
-/** Bits of a cost that are dropped: 64 steps an octave are left. Steps of their own; steps that
- * share a bucket behind them; all buckets, and one that is of none. */
-#define STEP_SHIFT  17
-#define FINE_STEPS  32
-#define COARSE_LOG2 2
-#define BUCKETS     64
-#define NO_BUCKET   BUCKETS
 
 /** What a node loses that is emptier than the fullest of its bucket by TIE_FILL or more, in ranks:
  * below 1, so that buckets stay apart. Of these two, half as much saved as much less, in the
@@ -51,18 +44,10 @@
 #define TIE_RANKS 0.95
 #define TIE_FILL  0.5
 
-/** Beyond it, fuller is no better: neighbours begin to suffer, and each pod that leaves the others
- * makes room for one that was put on top. */
-#define TIE_FULL 0.8f
-
 /** What a step that nobody stands on counts, in ranks, so that far is more than next: without it
  * nodes at 1.4 and 4 W a core were as far apart as neighbours; at twice it neighbours have no level
  * between them. */
 #define STEP_RANKS 0.1
-
-/** Of scratch.value. */
-#define UNKNOWN (-1.0f)
-#define SHUNNED (-2.0f)
 
 /** Fills closer than this are the same: utilisation of a window is no more exact. */
 #define FLOOR_FILL 0.02
@@ -114,7 +99,7 @@ static void fill_rest(const struct ext_score *score, uint8_t *scores)
     uint8_t neutral = median(counts, score->known);
     for (size_t i = 0; i < score->n; i++) {
         if (!is_known(&score->scratch[i]))
-            scores[i] = score->scratch[i].value > SHUNNED ? neutral : 0;
+            scores[i] = score->scratch[i].value > EXT_SCORE_SHUNNED ? neutral : 0;
     }
 }
 
@@ -134,79 +119,28 @@ static double base_mw(const struct ext_score *score)
     return base > (double)FLT_MIN ? base : (double)FLT_MIN;
 }
 
-/** A number above 0 as an integer that rises with it, by 2^23 an octave. */
-static inline int32_t bits_of(float value)
-{
-    int32_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
-/** Puts each candidate into the bucket of its cost. @param least of the costs. */
-static void fill_buckets(const struct ext_score_scratch *restrict scratch, size_t n, float base,
-                         float least, uint8_t *restrict ret_buckets)
-{
-    int32_t first = bits_of(least + base);
-
-    /* without branches, so that the compiler does some at once */
-    for (size_t i = 0; i < n; i++) {
-        /* as a difference without sign, since that of an unknown one means nothing */
-        int32_t step =
-            (int32_t)((uint32_t)bits_of(scratch[i].value + base) - (uint32_t)first) >> STEP_SHIFT;
-        int32_t wide = step > FINE_STEPS ? step - FINE_STEPS : 0;
-        int32_t bucket = (step < FINE_STEPS ? step : FINE_STEPS) + (wide >> COARSE_LOG2);
-        bucket = bucket < BUCKETS - 1 ? bucket : BUCKETS - 1;
-        int32_t unknown = bits_of(scratch[i].value) >> 31; /* the sign, as 0 or all ones */
-        ret_buckets[i] = (uint8_t)(bucket + ((NO_BUCKET - bucket) & unknown));
-    }
-}
-
-/** A bucket of costs: what its candidates lose, in levels, and between which fills they lie. */
-struct bucket {
-    double rank;
-    double lost;     /**< by each */
-    double tie_lost; /**< beyond that, by one that is emptier than the fullest, at most */
-    double lost_per_fill;
-    double fullest, emptiest; /**< fullest < 0: it holds none */
+/** Fills of buckets' candidates, and what these lose; columns, so that the compiler takes some
+ * buckets at once: one after the other, their roots take a third of scoring 500 candidates. */
+struct buckets {
+    unsigned n;                  /**< that hold a candidate, from the least cost on */
+    uint8_t at[EXT_BUCKETS];     /**< which of all buckets it is */
+    double fullest[EXT_BUCKETS]; /**< between which fills its candidates lie */
+    double emptiest[EXT_BUCKETS];
+    double rank[EXT_BUCKETS];
+    double ranks[EXT_BUCKETS];   /**< that the emptier may lose beyond that */
+    double lost[2][EXT_BUCKETS]; /**< levels lost by all of them, and by the emptiest at most */
 };
 
-/** Between which fills the candidates of a bucket lie: the greater of each is taken. */
-struct span {
-    float fullest, emptiest_negative;
-};
-
-static inline void widen(struct span *span, struct span by)
+/** Finds which buckets hold candidates. */
+static void hold_buckets(const struct ext_spans *spans, struct buckets *ret)
 {
-    span->fullest = by.fullest > span->fullest ? by.fullest : span->fullest;
-    span->emptiest_negative = by.emptiest_negative > span->emptiest_negative
-                                  ? by.emptiest_negative
-                                  : span->emptiest_negative;
-}
-
-/** Neighbours in a list often share a bucket, and would wait for each other's span. */
-#define LANES 4
-
-/** Finds between which fills the buckets' candidates lie. */
-static void span_buckets(const struct ext_score_scratch *restrict scratch,
-                         const uint8_t *restrict at, size_t n, struct bucket buckets[BUCKETS])
-{
-    struct span spans[LANES][BUCKETS + 1];
-
-    for (unsigned lane = 0; lane < LANES; lane++) {
-        for (unsigned i = 0; i < BUCKETS + 1; i++)
-            spans[lane][i] = (struct span){-1, -(float)INFINITY};
-    }
-    for (size_t i = 0; i < n; i++) {
-        float fill = scratch[i].fill;
-        widen(&spans[i % LANES][at[i]], (struct span){fill, -fill});
-    }
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        struct span all = spans[0][i];
-        for (unsigned lane = 1; lane < LANES; lane++)
-            widen(&all, spans[lane][i]);
-        buckets[i] = (struct bucket){.fullest = (double)all.fullest,
-                                     .emptiest = -(double)all.emptiest_negative};
+    ret->n = 0;
+    for (unsigned i = 0; i < EXT_BUCKETS; i++) {
+        const float *ends = spans->ends[i];
+        ret->at[ret->n] = (uint8_t)i;
+        ret->fullest[ret->n] = (double)ends[0];
+        ret->emptiest[ret->n] = -(double)ends[1];
+        ret->n += ends[0] > EXT_NO_FILL;
     }
 }
 
@@ -219,86 +153,82 @@ static inline double lesser(double a, double b)
 /** Ranks the buckets that hold a candidate. @return the greatest rank of a candidate, as lost by
  * cost and ties together; TIE_RANKS where there is one bucket: ranks are stretched, ties alone are
  * not (a twentieth of fill is a level). */
-static double rank_buckets(struct bucket buckets[BUCKETS])
+static double rank_buckets(struct buckets *buckets)
 {
     double most = 0;
-    unsigned held = 0;
 
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        struct bucket *bucket = &buckets[i];
-        if (bucket->fullest < 0)
-            continue;
-        bucket->rank = held++ + STEP_RANKS * i;
-        double emptier = lesser((bucket->fullest - bucket->emptiest) / TIE_FILL, 1);
-        double rank = bucket->rank + (i == BUCKETS - 1 ? 0 : emptier * TIE_RANKS);
+    for (unsigned i = 0; i < buckets->n; i++) {
+        bool last = buckets->at[i] == EXT_BUCKETS - 1;
+        double emptier = lesser((buckets->fullest[i] - buckets->emptiest[i]) / TIE_FILL, 1);
+        buckets->rank[i] = i + STEP_RANKS * buckets->at[i];
+        double rank = buckets->rank[i] + (last ? 0 : emptier * TIE_RANKS);
         most = rank > most ? rank : most;
     }
-    return held > 1 ? most : TIE_RANKS;
+    return buckets->n > 1 ? most : TIE_RANKS;
 }
 
-/** Levels lost by a part of the greatest rank. @param lasting by its square root: where an answer
- * stays for minutes, one that moves by a rank must not cross half of the levels. In the simulator,
- * labels of nodes keep 92 % of the saving so after a minute and 87 % after five, where by the
- * fourth root it is 89 and 76 %, and in proportion 89 and 85 %. */
-static double lost_at(double part, bool lasting)
+/** Turns parts of the greatest rank into levels lost. @param lasting by their square root: where an
+ * answer stays for minutes, one that moves by a rank must not cross half of the levels. In the
+ * simulator, labels of nodes keep 92 % of the saving so after a minute and 87 % after five, where
+ * by the fourth root it is 89 and 76 %, and in proportion 89 and 85 %. */
+static void lose(double *parts, unsigned n, bool lasting)
 {
-    double lost = lesser(part, 1);
-
-    return (LEVELS - 1) * (lasting ? sqrt(lost) : sqrt(sqrt(lost)));
+    for (unsigned i = 0; i < n; i++)
+        parts[i] = sqrt(lesser(parts[i], 1));
+    for (unsigned i = 0; i < n && !lasting; i++)
+        parts[i] = sqrt(parts[i]);
+    for (unsigned i = 0; i < n; i++)
+        parts[i] *= LEVELS - 1;
 }
 
 /** From ranks to levels. */
-static void level_buckets(struct bucket buckets[BUCKETS], bool lasting)
+static void level_buckets(struct buckets *buckets, bool lasting)
 {
-    double most = rank_buckets(buckets);
+    const double most = rank_buckets(buckets);
 
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        struct bucket *bucket = &buckets[i];
-        if (bucket->fullest < 0)
-            continue;
-        bucket->lost = lost_at(bucket->rank / most, lasting);
+    for (unsigned i = 0; i < buckets->n; i++) {
+        const double rank = buckets->rank[i];
         /* what is beyond the last step is not told apart, by its fill neither */
-        double ranks = i == BUCKETS - 1 ? 0 : lesser(most - bucket->rank, TIE_RANKS);
-        bucket->tie_lost = lost_at((bucket->rank + ranks) / most, lasting) - bucket->lost;
-        bucket->lost_per_fill = ranks > 0 ? bucket->tie_lost * TIE_RANKS / (TIE_FILL * ranks) : 0;
+        double ranks = buckets->at[i] == EXT_BUCKETS - 1 ? 0 : lesser(most - rank, TIE_RANKS);
+        buckets->ranks[i] = ranks;
+        buckets->lost[0][i] = rank / most;
+        buckets->lost[1][i] = (rank + ranks) / most;
     }
+    lose(buckets->lost[0], buckets->n, lasting);
+    lose(buckets->lost[1], buckets->n, lasting);
 }
 
-/** What a bucket's candidates score: `best` for the fullest. */
-struct tariff {
-    float best, fullest, lost_per_fill, tie_lost;
-};
-
-/** Turns buckets into scores. */
-static void charge(const struct ext_score_scratch *restrict scratch,
-                   const struct tariff *restrict tariffs, size_t n, uint8_t *restrict scores)
+/** What the candidates of each bucket score. @param tariffs of all buckets; zeros. */
+static void set_tariffs(const struct buckets *buckets,
+                        struct ext_score_tariff tariffs[EXT_BUCKETS + 1])
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct tariff *tariff = &tariffs[scores[i]];
-        float lost = (tariff->fullest - scratch[i].fill) * tariff->lost_per_fill;
-        lost = lost < tariff->tie_lost ? lost : tariff->tie_lost;
-        scores[i] = (uint8_t)(int32_t)(tariff->best - lost);
+    for (unsigned i = 0; i < buckets->n; i++) {
+        double lost = buckets->lost[0][i];
+        double tie_lost = buckets->lost[1][i] - lost;
+        double ranks = buckets->ranks[i];
+        double lost_per_fill = ranks > 0 ? tie_lost * TIE_RANKS / (TIE_FILL * ranks) : 0;
+        tariffs[buckets->at[i]] =
+            (struct ext_score_tariff){.best = (float)(LEVELS - 1 + 0.5 - lost),
+                                      .fullest = (float)buckets->fullest[i],
+                                      .lost_per_fill = (float)lost_per_fill,
+                                      .tie_lost = (float)tie_lost};
     }
 }
 
 /** Levels of `efficient`: scratch.value holds costs. Between the passes, scores hold buckets. */
 static void score_costs(struct ext_score *score, uint8_t *scores)
 {
-    struct bucket buckets[BUCKETS];
-    struct tariff tariffs[BUCKETS + 1] = {{0}};
+    const struct ext_score_rows *rows = ext_score_rows();
+    struct ext_spans spans;
+    struct buckets buckets;
+    struct ext_score_tariff tariffs[EXT_BUCKETS + 1] = {{0}};
 
-    fill_buckets(score->scratch, score->n, (float)base_mw(score), (float)score->min, scores);
-    span_buckets(score->scratch, scores, score->n, buckets);
-    level_buckets(buckets, score->pod.lasting);
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        const struct bucket *bucket = &buckets[i];
-        if (bucket->fullest >= 0)
-            tariffs[i] = (struct tariff){.best = (float)(LEVELS - 1 + 0.5 - bucket->lost),
-                                         .fullest = (float)bucket->fullest,
-                                         .lost_per_fill = (float)bucket->lost_per_fill,
-                                         .tie_lost = (float)bucket->tie_lost};
-    }
-    charge(score->scratch, tariffs, score->n, scores);
+    rows->buckets(score->scratch, score->n, (float)base_mw(score), (float)score->min, scores);
+    rows->spans(score->scratch, scores, score->n, &spans);
+    hold_buckets(&spans, &buckets);
+    level_buckets(&buckets, score->pod.lasting);
+    set_tariffs(&buckets, tariffs);
+    rows->charge(score->scratch, tariffs, score->n, scores);
 }
 
 /** Levels of `performance`: the emptier, the better. */
@@ -314,33 +244,15 @@ static void score_room(const struct ext_score *score, uint8_t *scores)
     }
 }
 
-static inline double value_of(uint32_t bits)
-{
-    float value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return (double)value;
-}
-
 /** Finds how many candidates are known, and between which values they lie. */
 static void survey(struct ext_score *score)
 {
-    const struct ext_score_scratch *scratch = score->scratch;
-    uint32_t min = UINT32_MAX;
-    int32_t max = INT32_MIN;
-    uint32_t known = 0;
+    struct ext_survey found;
 
-    /* as integers, which the compiler takes some of at once; those of unknown ones are below 0, and
-     * without a sign above all others */
-    for (size_t i = 0; i < score->n; i++) {
-        int32_t bits = bits_of(scratch[i].value);
-        min = (uint32_t)bits < min ? (uint32_t)bits : min;
-        max = bits > max ? bits : max;
-        known += bits >= 0;
-    }
-    score->known = known;
-    score->min = value_of(min);
-    score->max = value_of((uint32_t)max);
+    ext_score_rows()->survey(score->scratch, score->n, &found);
+    score->known = found.known;
+    score->min = (double)found.min;
+    score->max = (double)found.max;
 }
 
 void ext_score_begin(struct ext_score *score, const struct ext_score_pod *pod,
@@ -363,31 +275,14 @@ static double crowding(const struct ext_place *place)
     return (double)place->fill + (place->risk_permille > 1000 || place->wake_uj > 0 ? 1 : 0);
 }
 
-/** Fill by which a node wins ties: one that the pod would overload wins none by being full. */
-static inline float fill_for_ties(const struct ext_place *place, double mcpu)
-{
-    float fill = place->tie < TIE_FULL ? place->tie : TIE_FULL;
-
-    return place->at_mcpu + mcpu > (double)place->capacity_mcpu ? 0 : fill;
-}
-
 static void take_costs(const struct ext_score *score, const struct ext_place *const *places,
                        size_t n, struct ext_score_scratch *scratch)
 {
-    const double mcpu = score->pod.mcpu;
-    const double wakes_per_ms = score->wakes_per_ms;
     /* what cannot be told is more than any number */
-    const float wake_max_uj = score->shuns_sleep ? 0 : FLT_MAX;
+    const struct ext_demand demand = {score->pod.mcpu, score->wakes_per_ms,
+                                      score->shuns_sleep ? 0 : FLT_MAX};
 
-    for (size_t i = 0; i < n; i++) {
-        const struct ext_place *place = places[i];
-        if (place == NULL || place->wake_uj > wake_max_uj) {
-            scratch[i] = (struct ext_score_scratch){.value = place == NULL ? UNKNOWN : SHUNNED};
-            continue;
-        }
-        scratch[i].value = (float)ext_place_cost_mw(place, mcpu, wakes_per_ms);
-        scratch[i].fill = fill_for_ties(place, mcpu);
-    }
+    ext_score_rows()->costs(&demand, places, n, scratch);
 }
 
 static void take_crowding(const struct ext_place *const *places, size_t n,
@@ -395,7 +290,7 @@ static void take_crowding(const struct ext_place *const *places, size_t n,
 {
     for (size_t i = 0; i < n; i++)
         scratch[i] = (struct ext_score_scratch){
-            .value = places[i] == NULL ? UNKNOWN : (float)crowding(places[i])};
+            .value = places[i] == NULL ? EXT_SCORE_UNKNOWN : (float)crowding(places[i])};
 }
 
 void ext_score_take(struct ext_score *score, const struct ext_place *const *places, size_t n)
@@ -416,9 +311,10 @@ static void fill_all(const struct ext_score *score, uint8_t *scores)
     bool any_unknown = false;
 
     for (size_t i = 0; scored && i < score->n; i++)
-        any_unknown = any_unknown || score->scratch[i].value > SHUNNED;
+        any_unknown = any_unknown || score->scratch[i].value > EXT_SCORE_SHUNNED;
     for (size_t i = 0; i < score->n; i++)
-        scores[i] = any_unknown && score->scratch[i].value <= SHUNNED ? 0 : EXT_SCORE_NEUTRAL;
+        scores[i] =
+            any_unknown && score->scratch[i].value <= EXT_SCORE_SHUNNED ? 0 : EXT_SCORE_NEUTRAL;
 }
 
 size_t ext_score_end(struct ext_score *score, uint8_t *ret_scores)

@@ -62,7 +62,7 @@ PURE = [
     "node-agent/identity.c", "node-agent/identity_machine.c", "node-agent/idle_policy.c", "node-agent/idle_prior.c",
     "node-agent/kalman_domain.c", "node-agent/kalman_model.c", "node-agent/kin.c", "node-agent/ledger.c",
     "node-agent/pace.c", "node-agent/period.c", "node-agent/power_limit.c",
-    "extender/hull.c", "extender/protocol.c", "extender/score.c", "extender/sim.c", "extender/sim_place.c", "extender/sim_plugins.c",
+    "extender/hull.c", "extender/protocol.c", "extender/score.c", "extender/score_rows.c", "extender/sim.c", "extender/sim_place.c", "extender/sim_plugins.c",
     "extender/zone_prices.c", "extender/zones.c",
     "vpa-recommender/estimator.c", "vpa-recommender/feed.c", "vpa-recommender/histogram.c",
     "vpa-recommender/memory_peaks.c",
