@@ -128,6 +128,7 @@ void kwt_schedule(struct sim *sim, struct kwt_pod *pod)
     pod->node = choose(sim, pod, bits);
     sim->world.nodes[pod->node].asked_mcpu += pod->ask_mcpu;
     pod->state = KWT_POD_BINDING;
+    pod->let_in_s = sim->now_s;
     /* the binding is in the background; one in a hundred waits for a volume */
     pod->due_s = sim->now_s + (kwt_uniform(&sim->world) < 0.01 ? 20 : 0);
 }

@@ -89,8 +89,8 @@ static int read_node(struct sim *sim, struct replica *replica, int i, const stru
                      struct ext_node *node, bool *heard)
 {
     uint64_t skipped[EXT_SKIP__MAX] = {0};
-    /* a part of the samples is some seconds on its way */
-    int64_t late_s = sim->options->losses && (i + sim->now_s / 60) % 7 == 0 ? 5 : 0;
+    /* a part of the samples is some seconds on its way; a reader that starts finds one before it */
+    int64_t late_s = *heard && sim->options->losses && (i + sim->now_s / 60) % 7 == 0 ? 5 : 0;
 
     if (sim->sample_s[i] == 0 || sim->now_s < sim->sample_s[i] + late_s ||
         (*heard && replica->read[i] == (double)sim->sample_s[i]))
@@ -138,46 +138,76 @@ static int read_redis(struct sim *sim, struct replica *replica)
 
 /* ---- the caps ---- */
 
-static void look_at(struct sim *sim, double mw, double cap_mw, bool *over)
+/** What nodes draw; and what of it was let in lately. */
+struct draw {
+    double mw, young_mw;
+};
+
+/** Whether a cap is passed in this second. */
+struct passed {
+    bool any, young;
+};
+
+static void add_draw(struct draw *sum, const struct draw *draw)
+{
+    sum->mw += draw->mw;
+    sum->young_mw += draw->young_mw;
+}
+
+static void look_at(struct sim *sim, const struct draw *draw, double cap_mw, struct passed *passed)
 {
     struct kwt_caps_result *result = &sim->result;
-    double by = mw - cap_mw;
+    double by = draw->mw - cap_mw;
+    double young = by < draw->young_mw ? by : draw->young_mw;
 
     if (cap_mw <= 0)
         return;
     result->nearest = -by / cap_mw < result->nearest ? -by / cap_mw : result->nearest;
     if (by <= 0)
         return;
-    *over = true;
+    passed->any = true;
+    passed->young = passed->young || young > 0;
     result->over_mw = by > result->over_mw ? by : result->over_mw;
     result->over_part = by / cap_mw > result->over_part ? by / cap_mw : result->over_part;
+    result->young_mw = young > result->young_mw ? young : result->young_mw;
 }
 
 static void measure(struct sim *sim)
 {
-    struct kwt_world *world = &sim->world;
-    double rack[KWT_RACKS] = {0};
-    double all = 0;
-    bool over = false;
+    const struct kwt_world *world = &sim->world;
+    struct draw row[KWT_RACKS / 2] = {0};
+    struct draw rack[KWT_RACKS] = {0};
+    struct draw all = {0};
+    struct passed passed = {0};
     double hour = (double)(sim->now_s % 86400) / 3600;
+    double capped_mw = 0;
+    double caps_mw = 0;
 
     for (int i = 0; i < KWT_NODES; i++) {
         const struct kwt_node *node = &world->nodes[i];
-        double mw = kwt_node_mw(node);
-        rack[node->rack] += mw;
-        all += mw;
-        look_at(sim, mw, node->cap_mw, &over);
+        const struct draw draw = {kwt_node_mw(node), kwt_node_young_mw(node)};
+        add_draw(&rack[node->rack], &draw);
+        look_at(sim, &draw, node->cap_mw, &passed);
+        capped_mw += node->cap_mw > 0 ? draw.mw : 0;
+        caps_mw += node->cap_mw;
     }
-    for (int i = 0; i < KWT_RACKS; i++)
-        look_at(sim, rack[i], world->rack_cap_mw[i], &over);
-    for (int i = 0; i < KWT_RACKS / 2; i++)
-        look_at(sim, rack[2 * i] + rack[2 * i + 1], world->row_cap_mw[i], &over);
-    look_at(sim, all, world->cluster_cap_mw, &over);
-    sim->result.over_seconds += over;
-    double fill = all / world->cluster_cap_mw;
+    for (int i = 0; i < KWT_RACKS; i++) {
+        add_draw(&row[i / 2], &rack[i]);
+        look_at(sim, &rack[i], world->rack_cap_mw[i], &passed);
+    }
+    for (int i = 0; i < KWT_RACKS / 2; i++) {
+        add_draw(&all, &row[i]);
+        look_at(sim, &row[i], world->row_cap_mw[i], &passed);
+    }
+    look_at(sim, &all, world->cluster_cap_mw, &passed);
+    sim->result.over_seconds += passed.any;
+    sim->result.young_seconds += passed.young;
+    double fill = all.mw / world->cluster_cap_mw;
     sim->result.peak = fill > sim->result.peak ? fill : sim->result.peak;
-    if (hour > 9 && hour < 20)
+    if (hour > 9 && hour < 20) {
         sim->result.fill += fill;
+        sim->result.node_fill += capped_mw / caps_mw;
+    }
 }
 
 /* ---- a day ---- */
@@ -369,6 +399,7 @@ int kwt_caps_run(const struct kwt_caps_options *options, struct kwt_caps_result 
     if (rc == 0)
         rc = live(sim);
     sim->result.fill /= 11 * 3600;
+    sim->result.node_fill /= 11 * 3600;
     sim->result.request_ns /= (double)(sim->result.requests > 0 ? sim->result.requests : 1);
     *ret = sim->result;
     end(sim);

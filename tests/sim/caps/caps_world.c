@@ -63,12 +63,24 @@ void kwt_world_init(struct kwt_world *world, uint64_t seed)
         world->cluster_cap_mw += world->row_cap_mw[i] * 0.95;
 }
 
-double kwt_node_mw(const struct kwt_node *node)
+static double mw_of(const struct kwt_node *node, double use_mcpu)
 {
-    double at = node->use_mcpu / node->capacity_mcpu * (KWT_KNOTS - 1);
+    double at = use_mcpu / node->capacity_mcpu * (KWT_KNOTS - 1);
     int i = at < 0 ? 0 : at >= KWT_KNOTS - 1 ? KWT_KNOTS - 2 : (int)at;
 
     return node->knot_mw[i] + (at - i) * (node->knot_mw[i + 1] - node->knot_mw[i]);
+}
+
+double kwt_node_mw(const struct kwt_node *node)
+{
+    return mw_of(node, node->use_mcpu);
+}
+
+double kwt_node_young_mw(const struct kwt_node *node)
+{
+    double others = node->use_mcpu - node->young_mcpu;
+
+    return mw_of(node, node->use_mcpu) - mw_of(node, others > 0 ? others : 0);
 }
 
 /** Part of its use that a pod has come to, and its phase. */
@@ -93,7 +105,7 @@ void kwt_world_use(struct kwt_world *world, const struct kwt_caps_options *optio
     double restless = options->restless;
 
     for (int i = 0; i < KWT_NODES; i++)
-        world->nodes[i].use_mcpu = 0;
+        world->nodes[i].use_mcpu = world->nodes[i].young_mcpu = 0;
     for (int i = 0; i < world->n_pods; i++) {
         struct kwt_pod *pod = &world->pods[i];
         if (pod->state != KWT_POD_RUNNING)
@@ -105,7 +117,10 @@ void kwt_world_use(struct kwt_world *world, const struct kwt_caps_options *optio
                           restless * 0.4359 * pod->ask_mcpu * 3.4641 * (kwt_uniform(world) - 0.5);
             use += pod->wander;
         }
-        world->nodes[pod->node].use_mcpu += use > 0 ? use : 0;
+        use = use > 0 ? use : 0;
+        world->nodes[pod->node].use_mcpu += use;
+        if (now_s - pod->let_in_s < KWT_YOUNG_S)
+            world->nodes[pod->node].young_mcpu += use;
     }
     for (int i = 0; i < KWT_NODES; i++) {
         struct kwt_node *node = &world->nodes[i];

@@ -31,7 +31,7 @@ struct kwt_pod {
     double said_mw;
     double life_s;              /**< 0: to be drawn */
     int64_t due_s;              /**< when it is tried, is bound, starts, ends */
-    int64_t started_s, turns_s; /**< its phase ends then */
+    int64_t let_in_s, started_s, turns_s; /**< its phase ends then */
     bool low;                   /**< in its low phase */
     int64_t gives_up_s;
 };
@@ -44,6 +44,7 @@ struct kwt_node {
     float past_mw[KWT_LAG_MAX_S + 1]; /**< of the seconds before, by second */
     double cap_mw;                    /**< 0: none */
     double asked_mcpu, use_mcpu;      /**< of the pods that are bound; that run */
+    double young_mcpu;                /**< used, of those that were let in less than KWT_YOUNG_S ago */
     double window_mcpu;               /**< used, summed up since its last sample */
     int64_t window_s;                 /**< how long that is */
     int64_t silent_until_s;
@@ -65,6 +66,8 @@ double kwt_uniform(struct kwt_world *world);
 double kwt_exponential(struct kwt_world *world, double mean);
 /** What a node draws by what runs on it. */
 double kwt_node_mw(const struct kwt_node *node);
+/** Of that, what it would not without those that were let in lately. */
+double kwt_node_young_mw(const struct kwt_node *node);
 /** What runs on each node by now. */
 void kwt_world_use(struct kwt_world *world, const struct kwt_caps_options *options, int64_t now_s);
 /** 1 on the median, by a lognormal distribution. */
