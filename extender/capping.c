@@ -170,9 +170,7 @@ static void reload_caps(struct ext_capping *capping)
     (void)pthread_mutex_lock(&capping->lock);
     bool reread = capping->reread;
     (void)pthread_mutex_unlock(&capping->lock);
-    if (readable && !reread && is_same_file(&now, &capping->seen))
-        return;
-    if (!readable && capping->unreadable)
+    if (readable ? !reread && is_same_file(&now, &capping->seen) : capping->unreadable)
         return;
     int rc = read_file(capping, &err);
     capping->unreadable = !readable;
@@ -249,6 +247,7 @@ static void count(struct ext_capping *capping, const struct ext_caps *caps)
     stats->caps_closed = closed;
     stats->caps_stale = stale;
     stats->caps_unknown = unknown;
+    stats->caps_unseen = caps == NULL ? 0 : caps->n_unseen;
 }
 
 int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
@@ -267,7 +266,9 @@ int ext_capping_settle(struct ext_capping *capping, struct ext_snapshot *fresh,
             .used_mcpu = node->used_mcpu,
             .held_mcpu = held[i].mcpu,
             .held_mw = held[i].mw,
+            .alone_mcpu = held[i].alone_mcpu,
             .held_variance_mcpu2 = held[i].variance_mcpu2,
+            .unseen = held[i].unseen,
             .stale = ext_is_stale(node->fresh_ns, node->interval_ns, now_ns, fresh->stale_after_ns),
         };
     }

@@ -21,9 +21,13 @@
 
 #define LEVELS 10
 
+/** A node that has this part of its cap free, above idle, runs next to nothing: what fits there
+ * without what it might use alone is let in, since it could fit nowhere else. */
+#define IDLE_PART 0.9
+
 const char *const ext_cap_names[EXT_CAP__MAX] = {
     [EXT_CAP_PASSES] = "passes",   [EXT_CAP_NODE] = "node",    [EXT_CAP_DOMAIN] = "domain",
-    [EXT_CAP_CLUSTER] = "cluster", [EXT_CAP_ASLEEP] = "sleep",
+    [EXT_CAP_CLUSTER] = "cluster", [EXT_CAP_ASLEEP] = "sleep", [EXT_CAP_UNSEEN] = "start",
 };
 const char *const ext_cap_texts[EXT_CAP__MAX] = {
     [EXT_CAP_PASSES] = "",
@@ -31,8 +35,9 @@ const char *const ext_cap_texts[EXT_CAP__MAX] = {
     [EXT_CAP_DOMAIN] = "kwatt: no room under the power cap of the node's domain",
     [EXT_CAP_CLUSTER] = "kwatt: no room under the cluster's power cap",
     [EXT_CAP_ASLEEP] = "kwatt: the node is being put to sleep",
+    [EXT_CAP_UNSEEN] = "kwatt: has just started, and waits for samples of what runs under the cap",
 };
-_Static_assert(EXT_CAP__MAX == 5, "a verdict without a text");
+_Static_assert(EXT_CAP__MAX == 6, "a verdict without a text");
 
 bool ext_caps_any(const struct ext_cap_tree *tree, const struct ext_node_table *table)
 {
@@ -91,11 +96,14 @@ static void add_up(struct work *work, uint32_t domain, double mw, double risk_mw
     }
 }
 
-static void count_up(struct work *work, uint32_t domain, bool unknown)
+/** Counts nodes in the domains around them. */
+static void count_up(struct work *work, uint32_t domain, bool stale, bool unseen)
 {
     for (; domain != 0; domain = work->from->tree->domains[domain - 1].parent) {
-        work->caps->domains[domain - 1].n_stale += !unknown;
-        work->caps->domains[domain - 1].n_unknown += unknown;
+        struct ext_cap_domain *sum = &work->caps->domains[domain - 1];
+        sum->n_stale += stale;
+        sum->n_unseen += unseen;
+        sum->n_unknown += !stale && !unseen;
     }
 }
 
@@ -107,13 +115,21 @@ static bool was_closed(const struct work *work, size_t index)
     return before < SIZE_MAX && from->before->nodes[before].closed;
 }
 
+/** What is in flight on a node; all that it has room for, where nobody knows. */
+static double held_on(const struct ext_cap_input *input)
+{
+    double free_mcpu = (double)input->watts->capacity_mcpu - input->used_mcpu;
+
+    return input->unseen && free_mcpu > input->held_mcpu ? free_mcpu : input->held_mcpu;
+}
+
 static void settle_node(struct work *work, size_t i)
 {
     const struct ext_cap_policy *policy = work->from->policy;
     const struct ext_cap_input *input = &work->from->inputs[i];
     struct ext_cap_node *node = &work->caps->nodes[i];
     const struct ext_watts_load load = {.used_mcpu = input->used_mcpu,
-                                        .held_mcpu = input->held_mcpu,
+                                        .held_mcpu = held_on(input),
                                         .held_variance_mcpu2 = input->held_variance_mcpu2,
                                         .sigmas = policy->sigmas};
     struct ext_watts_slope slope = ext_watts_slope(input->watts, &load);
@@ -129,17 +145,23 @@ static void settle_node(struct work *work, size_t i)
         work->n_known++;
     }
     add_up(work, node->domain, mw, slope.risk_mw, slope.beyond_mw_per_mcpu);
-    if (input->stale)
-        count_up(work, node->domain, false);
+    node->unseen = input->unseen;
+    work->caps->n_unseen += input->unseen;
+    if (input->stale || input->unseen)
+        count_up(work, node->domain, input->stale, input->unseen);
     /* missing knowledge never blocks a node; what was last known does */
     if (cap <= 0 || !input->watts->heard)
         return;
     double soft = cap * policy->soft_permille / 1000;
     double predicted = mw + slope.risk_mw;
     node->band_mw = cap - soft;
-    node->hard_mw = cap - predicted;
+    node->alone_mcpu = input->alone_mcpu;
+    if (input->watts->n > 1 && cap > input->watts->knot_mw[0])
+        node->most_mw = IDLE_PART * (cap - input->watts->knot_mw[0]);
+    node->hard_mw = cap - predicted - ext_cap_price_mw(node, input->alone_mcpu);
     node->soft_mw = soft - predicted;
-    node->closed = predicted >= cap || (was_closed(work, i) && predicted > soft);
+    /* what is not known closes it no longer than it is not known */
+    node->closed = !node->unseen && (predicted >= cap || (was_closed(work, i) && predicted > soft));
 }
 
 /** Nodes that the API server tells of and no agent: like the others, on the average. */
@@ -154,7 +176,7 @@ static void add_unheard(struct work *work)
             continue;
         uint32_t domain = ext_cap_tree_find(from->tree, entry->domain);
         add_up(work, domain, mean_mw, 0, EXT_PRIOR_MW_PER_MCPU);
-        count_up(work, domain, true);
+        count_up(work, domain, false, false);
     }
 }
 
@@ -194,8 +216,9 @@ static void settle_domains(struct work *work)
         domain->band_mw = conf->hard_mw - conf->soft_mw;
         domain->own_hard_mw = conf->hard_mw - predicted;
         domain->own_soft_mw = conf->soft_mw - predicted;
-        domain->own_closed = predicted >= conf->hard_mw ||
-                             (same && before->domains[i].own_closed && predicted > conf->soft_mw);
+        domain->own_closed = domain->n_unseen == 0 &&
+                             (predicted >= conf->hard_mw ||
+                              (same && before->domains[i].own_closed && predicted > conf->soft_mw));
     }
     tighten(work->caps);
 }
@@ -248,8 +271,11 @@ void ext_caps_move(struct ext_caps *caps, size_t index, double mcpu, double mw,
     double likely = mcpu * caps->use.flight;
     double variance = ext_caps_variance_mcpu2(caps, mcpu, variance_mcpu2);
     double taken = ext_cap_price_mw(node, likely + caps->sigmas * sqrt(variance)) + mw;
+    double alone = ext_caps_alone_mcpu(&caps->use, caps->sigmas, mcpu, variance);
+    double more = alone > node->alone_mcpu ? alone - node->alone_mcpu : 0;
 
-    node->hard_mw = node->hard_mw - taken;
+    node->hard_mw = node->hard_mw - taken - more * node->beyond_mw_per_mcpu;
+    node->alone_mcpu = node->alone_mcpu + more;
     node->soft_mw = node->soft_mw - taken;
     node->room_mcpu = node->room_mcpu - likely;
     for (uint32_t at = node->domain; at != 0; at = caps->tree->domains[at - 1].parent) {
@@ -281,6 +307,8 @@ enum ext_cap_verdict ext_caps_check(const struct ext_caps *caps, size_t index,
         double pod_mw = ext_cap_price_mw(node, need->mcpu) + need->mw;
         double all_mw = need_of_domain(domain, need, pod_mw);
         bool fits = all_mw <= domain->hard_mw;
+        if (!fits && domain->n_unseen > 0)
+            return EXT_CAP_UNSEEN;
         if (!fits || (domain->closed && !need->critical)) {
             /* the cluster's cap is the first where there is one */
             bool cluster = caps->tree->domains[0].path[0] == '\0' &&
@@ -290,7 +318,12 @@ enum ext_cap_verdict ext_caps_check(const struct ext_caps *caps, size_t index,
         }
     }
     double mw = ext_cap_price_mw(node, need->mcpu + need->held_mcpu) + need->mw + need->held_mw;
-    return mw > node->hard_mw || (node->closed && !need->critical) ? EXT_CAP_NODE : EXT_CAP_PASSES;
+    if (need->alone_mcpu > node->alone_mcpu && mw < node->most_mw)
+        mw = least(mw + (need->alone_mcpu - node->alone_mcpu) * node->beyond_mw_per_mcpu,
+                   node->most_mw);
+    if (mw <= node->hard_mw && (!node->closed || need->critical))
+        return EXT_CAP_PASSES;
+    return node->unseen ? EXT_CAP_UNSEEN : EXT_CAP_NODE;
 }
 
 /** Levels for what passes a soft threshold, by how far it goes to the hard one. */

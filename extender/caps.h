@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +18,11 @@
  *
  * Predicted power of a node is what it draws, what is in flight on it, and the pod, each by the
  * dearest slope of its curve that it can meet; of a domain, the sum over its nodes. To both is
- * added what they may draw for a moment, `sigmas` standard deviations of what they run. A silent
- * node counts by its last figures and what was let in since, one that was never heard of by the
- * mean of the others.
+ * added what they may draw for a moment, `sigmas` standard deviations of what they run. Under a
+ * node's own cap a single pod that was not measured yet counts for what one in thousands uses,
+ * since there nothing makes up for it. A silent node counts by its last figures and what was let in
+ * since, one that was never heard of by the mean of the others. One that may run what nobody tells
+ * of, when this program has just started, counts as full.
  *
  * Hard: a pod that would not fit is refused. A cap that is passed by what runs already closes, and
  * opens again below its soft threshold only, so that it does not flap. Soft: what would pass it is
@@ -33,10 +36,11 @@ enum ext_cap_verdict {
     EXT_CAP_DOMAIN,  /**< that of a power domain: evicting here does not help */
     EXT_CAP_CLUSTER, /**< that of the cluster */
     EXT_CAP_ASLEEP,  /**< it is being put to sleep */
+    EXT_CAP_UNSEEN,  /**< of any: what it may run already would not leave room */
     EXT_CAP__MAX
 };
 
-/** "passes", "node", "domain", "cluster", "sleep": for metrics and /explain. */
+/** "passes", "node", "domain", "cluster", "sleep", "start": for metrics and /explain. */
 extern const char *const ext_cap_names[EXT_CAP__MAX];
 /** What the scheduler is told; nothing in it that JSON escapes. */
 extern const char *const ext_cap_texts[EXT_CAP__MAX];
@@ -48,10 +52,14 @@ struct ext_cap_node {
     _Atomic double room_mcpu;        /**< to the next knot of its curve */
     double mw_per_mcpu;              /**< up to there */
     double beyond_mw_per_mcpu;       /**< the dearest from there on */
+    _Atomic double alone_mcpu;       /**< kept free in hard_mw for the one in flight that may use
+                                        most beyond what counts of it */
+    double most_mw;                  /**< most that is kept free for a single pod; 0: nothing */
     double band_mw;                  /**< from its soft to its hard threshold */
     uint32_t domain;                 /**< index plus 1; 0: no cap but its own holds */
     bool closed;                     /**< until it is below its soft threshold */
     bool asleep;
+    bool unseen; /**< counts as full */
 };
 
 /** What a request reads of a domain; its rooms are those of the tightest it lies in. */
@@ -62,13 +70,13 @@ struct ext_cap_domain {
     double band_mw;
     double watts_mw; /**< of its nodes, in flight included */
     double risk_mw;  /**< that the sum may go above that for a moment */
-    uint32_t n_nodes, n_stale, n_unknown;
+    uint32_t n_nodes, n_stale, n_unknown, n_unseen;
     bool own_closed;
     bool closed; /**< it or one that it lies in */
 };
 
 struct ext_caps {
-    size_t n_nodes;
+    size_t n_nodes, n_unseen;
     double sigmas;                  /**< of the policy */
     struct ext_use use;             /**< what pods count as; as expected, until the owner says */
     struct ext_cap_node *nodes;     /**< as in the snapshot */
@@ -87,7 +95,9 @@ struct ext_cap_input {
     double used_mcpu, held_mcpu; /**< measured; in flight and by no sample seen whole */
     double held_mw;              /**< in flight, of pods that say their watts */
     double held_variance_mcpu2;  /**< of the use of those in flight */
+    double alone_mcpu;           /**< what one of them may use beyond all that */
     bool stale;
+    bool unseen; /**< it may run what nobody tells of */
 };
 
 /** Whether there is any cap, or a node that falls asleep: without, nothing is built. */
@@ -121,12 +131,22 @@ void ext_caps_move(struct ext_caps *caps, size_t index, double mcpu, double mw,
  * was learnt of all. */
 double ext_caps_variance_mcpu2(const struct ext_caps *caps, double mcpu, double variance_mcpu2);
 
+/** What a single pod may use beyond what it counts as and the deviations of all. */
+static inline double ext_caps_alone_mcpu(const struct ext_use *use, double sigmas, double mcpu,
+                                         double variance_mcpu2)
+{
+    double alone = mcpu * (use->alone - use->flight) - sigmas * sqrt(variance_mcpu2);
+
+    return alone > 0 ? alone : 0;
+}
+
 /** What a pod needs, and what others may take that were let in and not seen since. */
 struct ext_cap_need {
     double mcpu;               /**< 0 where mw is given */
     double mw;                 /**< that it is said to draw */
     double held_mcpu, held_mw; /**< of the others; what all may use beyond that for a moment is in
                                   held_mcpu */
+    double alone_mcpu;         /**< ext_caps_alone_mcpu */
     bool critical;
 };
 

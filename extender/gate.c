@@ -37,6 +37,8 @@ static struct ext_cap_need need_of(const struct ext_caps *caps, const struct kw_
         .mw = (double)share->mw,
         .held_mcpu = (double)others->mcpu * caps->use.flight + sigmas * sqrt(variance),
         .held_mw = (double)others->mw,
+        .alone_mcpu = ext_caps_alone_mcpu(&caps->use, sigmas, (double)share->mcpu,
+                                          (double)share->variance_mcpu2),
         .critical = pod->critical,
     };
 }

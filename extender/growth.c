@@ -42,6 +42,12 @@ static const double hourly_sigma[EXT_GROWTH_STATES] = {
 /** Of one step. */
 #define SPREAD2_MAX   16.0
 
+/** Further deviations of a single pod: one in four thousand uses more. Use lies around requests by
+ * factors, so that far off it is more than deviations of a sum say. */
+#define ALONE_SIGMAS 1.0
+/** Of pods that use less than this part at once it is not seen how they differ. */
+#define AT_ONCE_MIN  0.1
+
 /** Part of the deviations that counts of pods that samples show: a third of what runs is young in a
  * busy cluster, and most pods have come to their use. */
 #define GROWTH_PART 0.2
@@ -144,6 +150,19 @@ static double upper(const struct ext_growth *growth, unsigned from, double sigma
     return mean + sigmas * sqrt(variance > 0 ? variance : 0);
 }
 
+/** What a pod may come to, where its use is lognormal by the mean and the deviation learnt. */
+static double alone(const struct ext_growth *growth, double sigmas)
+{
+    double at_once = growth->mean[AT_ONCE] > AT_ONCE_MIN ? growth->mean[AT_ONCE] : AT_ONCE_MIN;
+    double spread2 = growth->spread2 > 0 ? growth->spread2 : 0;
+    double mean = upper(growth, AT_ONCE, 0);
+    double unsure = upper(growth, AT_ONCE, 1) - mean;
+
+    mean = mean > AT_ONCE_MIN ? mean : AT_ONCE_MIN;
+    double log2 = log1p(spread2 / (at_once * at_once) + unsure * unsure / (mean * mean));
+    return mean * exp((sigmas + ALONE_SIGMAS) * sqrt(log2) - log2 / 2);
+}
+
 static double within(double value, double least, double most)
 {
     return value > least ? value < most ? value : most : least;
@@ -155,5 +174,6 @@ void ext_growth_use(const struct ext_growth *growth, double sigmas, struct ext_u
         .flight = within(upper(growth, AT_ONCE, sigmas), 1, EXT_USE_MAX),
         .fresh = within(upper(growth, SOON, sigmas * GROWTH_PART), 0, EXT_USE_MAX),
         .settling = within(upper(growth, LATER, sigmas * GROWTH_PART), 0, EXT_USE_MAX),
-        .spread = within(sqrt(growth->spread2 > 0 ? growth->spread2 : 0), 0, SPREAD_MAX)};
+        .spread = within(sqrt(growth->spread2 > 0 ? growth->spread2 : 0), 0, SPREAD_MAX),
+        .alone = sigmas > 0 ? within(alone(growth, sigmas), 1, EXT_ALONE_MAX) : 1};
 }

@@ -23,8 +23,10 @@
 #define EXT_GROWTH_FRESH_S    60.0
 #define EXT_GROWTH_SETTLING_S 300.0
 
-/** A pod counts no less than was expected of it, and no more than so many times that. */
-#define EXT_USE_MAX 5.0
+/** A pod counts no less than was expected of it, and no more than so many times that; by itself, no
+ * more than so many times. */
+#define EXT_USE_MAX   5.0
+#define EXT_ALONE_MAX 20.0
 
 /** What a milli-core that was expected of a pod counts as, under caps. */
 struct ext_use {
@@ -33,10 +35,12 @@ struct ext_use {
                         yet, 0 to EXT_USE_MAX */
     double settling; /**< the same of the second age */
     double spread;   /**< standard deviation of a pod's use, as a part of what was expected */
+    double alone;    /**< what a single pod may come to, which no other one makes up for, up to
+                        EXT_ALONE_MAX */
 };
 
 /** What is taken where nothing was learnt and nothing is left to chance. */
-#define EXT_USE_AS_EXPECTED ((struct ext_use){.flight = 1, .spread = 0})
+#define EXT_USE_AS_EXPECTED ((struct ext_use){.flight = 1, .alone = 1})
 
 struct ext_growth {
     double mean[EXT_GROWTH_STATES];

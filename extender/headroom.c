@@ -65,11 +65,15 @@ static size_t room_for(const struct plan *plan, const struct ext_waiter *waiter,
     double flight = caps == NULL ? 1 : caps->use.flight;
     double sigmas = caps == NULL ? 0 : caps->sigmas;
     double variance = waiter->variance_mcpu2 + (double)held->variance_mcpu2;
+    double alone = caps == NULL ? 0
+                                : ext_caps_alone_mcpu(&caps->use, sigmas, waiter->mcpu,
+                                                      waiter->variance_mcpu2);
     const struct ext_cap_need need = {.mcpu = waiter->mcpu * flight,
                                       .mw = waiter->mw,
                                       .held_mcpu =
                                           (double)held->mcpu * flight + sigmas * sqrt(variance),
                                       .held_mw = (double)held->mw,
+                                      .alone_mcpu = alone,
                                       .critical = waiter->critical};
 
     for (size_t i = 0; i < snapshot->n; i++) {
@@ -171,7 +175,9 @@ size_t ext_headroom_plan(const struct ext_snapshot *snapshot, struct ext_node_ta
     wake(&plan, waiters, held);
     if (waiters->missed && plan.n == 0)
         wake_missed(&plan, waiters);
-    for (size_t i = 0; i < snapshot->n && plan.n < EXT_HEADROOM_WRITES; i++) {
+    /* rooms that come back within seconds of a start are not written down as gone */
+    bool settled = snapshot->caps == NULL || snapshot->caps->n_unseen == 0;
+    for (size_t i = 0; settled && i < snapshot->n && plan.n < EXT_HEADROOM_WRITES; i++) {
         struct ext_node_entry *entry = ext_node_table_find(table, snapshot->nodes[i].name);
         if (entry == NULL)
             continue;

@@ -7,6 +7,10 @@
  * window that the pod ran. So a pod that started inside the window counts by the other part. A
  * sample ends when it came, or earlier where its own clock says so: samples that come a minute late
  * do not show the pods of that minute.
+ *
+ * A program that starts is told of the pods that wait. Those that another one let in and that have
+ * left since are known to nobody until a sample shows them, which is a window later at the least:
+ * so long a node may run anything, and is said to be unseen.
  */
 #include "extender/ledger.h"
 
@@ -41,6 +45,8 @@ struct ext_ledger {
     uint32_t n, cap; /**< entries that were ever used; that there is room for */
     uint32_t free;
     size_t count;
+    bool listed;
+    int64_t since_ns; /**< all that left later is known; 0: nothing was asked yet */
     uint32_t buckets[BUCKETS];
 };
 
@@ -178,6 +184,9 @@ void ext_ledger_list_end(struct ext_ledger *ledger, int64_t now_ns)
         if (!ledger->entries[i].named)
             leave(&ledger->entries[i], now_ns);
     }
+    if (!ledger->listed)
+        ledger->since_ns = now_ns;
+    ledger->listed = true;
 }
 
 static int64_t window_ns(const struct ext_node *node)
@@ -219,6 +228,18 @@ static bool counts(const struct entry *entry, const struct ext_node *node, int64
            node->covered_ns < entry->since_ns + window_ns(node);
 }
 
+/** Whether pods may run on a node that left before anything was known of them, and that no sample
+ * shows. */
+static bool is_unseen(const struct ext_ledger *ledger, const struct ext_snapshot *snapshot,
+                      const struct ext_node *node, int64_t now_ns)
+{
+    int64_t shown_ns = ledger->since_ns + window_ns(node);
+
+    return node->covered_ns < shown_ns &&
+           now_ns < ledger->since_ns + EXT_UNSEEN_INTERVALS * window_ns(node) &&
+           !ext_is_stale(node->fresh_ns, node->interval_ns, now_ns, snapshot->stale_after_ns);
+}
+
 static void hold(const struct ext_bound_pod *pod, struct ext_held *held)
 {
     held->mw += (double)pod->mw;
@@ -227,6 +248,8 @@ static void hold(const struct ext_bound_pod *pod, struct ext_held *held)
     held->mcpu += (double)pod->mcpu;
     held->square_mcpu2 += (double)pod->mcpu * (double)pod->mcpu;
     held->variance_mcpu2 += pod->variance_mcpu2;
+    if ((double)pod->mcpu > held->most_mcpu)
+        held->most_mcpu = (double)pod->mcpu;
 }
 
 /** What the samples show of a pod that they did not show before. */
@@ -247,10 +270,13 @@ bool ext_ledger_settle(struct ext_ledger *ledger, struct ext_snapshot *snapshot,
 {
     bool any = false;
 
+    if (ledger->since_ns == 0)
+        ledger->since_ns = now_ns;
     for (size_t i = 0; i < snapshot->n; i++) {
         ret_mcpu[i] = 0;
         if (ret_held != NULL)
-            ret_held[i] = (struct ext_held){0};
+            ret_held[i] = (struct ext_held){
+                .unseen = is_unseen(ledger, snapshot, &snapshot->nodes[i], now_ns)};
     }
     for (uint32_t i = 0; i < ledger->n; i++) {
         struct entry *entry = &ledger->entries[i];

@@ -64,7 +64,8 @@ void ext_ledger_left(struct ext_ledger *ledger, const char *uid, int64_t now_ns)
 /** A pod is gone and will never run. Unknown uids are passed over. */
 void ext_ledger_gone(struct ext_ledger *ledger, const char *uid);
 
-/** A full list of waiting pods begins: ext_ledger_bound names each. */
+/** A full list of waiting pods begins: ext_ledger_bound names each. Of pods that started before the
+ * first one nobody tells, and samples show them later: until then their nodes are unseen. */
 void ext_ledger_list_begin(struct ext_ledger *ledger);
 
 /** It has ended: whoever was not named waits no longer. */
@@ -76,11 +77,19 @@ struct ext_held {
     double mcpu;           /**< of pods that do not say what they draw */
     double square_mcpu2;   /**< sum of the squares of that */
     double variance_mcpu2; /**< of the use of those */
+    double most_mcpu;      /**< of any one of those */
+    double alone_mcpu;     /**< what that one may use beyond what counts of all; set by
+                              ext_uptake_settle */
     double mw;             /**< of those that do */
+    bool unseen;           /**< pods may run there that neither this nor a sample tells of */
     /* of all pods that samples show, and did not show when this was asked last: */
     double seen_mcpu;         /**< expected, by the part of it that is new */
     double seen_square_mcpu2; /**< the same part of the squares of what is expected */
 };
+
+/** A node is unseen for no more of its intervals: one that is silent counts by what was last known
+ * of it. */
+#define EXT_UNSEEN_INTERVALS 3
 
 /** A pod that left, on a node that is silent, counts for caps so long. */
 #define EXT_HELD_NS (INT64_C(3600) * 1000000000)

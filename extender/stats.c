@@ -203,11 +203,12 @@ static void page_caps(struct kw_metrics_page *page, const struct ext_stats *stat
         kw_metrics_u64(page, (const struct kw_label[]){{"cap", ext_cap_names[i]}, {0}},
                        stats->rejected[i]);
     kw_metrics_family(page, "kwatt_extender_caps_guessed_nodes", KW_METRIC_GAUGE,
-                      "Nodes that count for domains by their last figures (stale), or by the mean "
-                      "of the others (unknown).");
+                      "Nodes that count for domains by their last figures (stale), by the mean of "
+                      "the others (unknown), or as full after a start (start).");
     kw_metrics_u64(page, (const struct kw_label[]){{"reason", "stale"}, {0}}, stats->caps_stale);
     kw_metrics_u64(page, (const struct kw_label[]){{"reason", "unknown"}, {0}},
                    stats->caps_unknown);
+    kw_metrics_u64(page, (const struct kw_label[]){{"reason", "start"}, {0}}, stats->caps_unseen);
     kw_metrics_family(page, "kwatt_extender_caps_counted_permille", KW_METRIC_GAUGE,
                       "What is counted under caps of a pod's expected CPU: in flight, and what is "
                       "kept free for its growth afterwards.");

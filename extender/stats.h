@@ -58,6 +58,7 @@ struct ext_stats {
     _Atomic uint64_t caps_closed;            /**< caps that are passed by what runs already */
     _Atomic uint64_t caps_stale;   /**< nodes that count for domains by their last figures */
     _Atomic uint64_t caps_unknown; /**< nodes that count for domains by the mean of others */
+    _Atomic uint64_t caps_unseen;  /**< nodes that count as full, since this has just started */
     /* what a pod counts as under caps, of what was expected of it; 0: there are no caps */
     _Atomic uint64_t caps_flight_permille, caps_fresh_permille, caps_settling_permille;
     _Atomic bool zones_file_bad; /**< the file of zones cannot be taken as it is */

@@ -102,7 +102,9 @@ static size_t plan(struct ext_tiering *tiering, struct ext_tier_order *ret)
     kw_cleanup_free int8_t *tiers = snapshot == NULL ? NULL : malloc(snapshot->n + 1);
 
     conf->stats->tiers_mcpu = mcpu;
-    if (tiers != NULL && ext_tiers_rank(snapshot, (double)mcpu, now_ns, tiers) == 0)
+    /* rooms under caps that come back within seconds of a start change no label */
+    bool settled = tiers != NULL && (snapshot->caps == NULL || snapshot->caps->n_unseen == 0);
+    if (settled && ext_tiers_rank(snapshot, (double)mcpu, now_ns, tiers) == 0)
         n = ext_capping_plan_tiers(conf->capping, snapshot, tiers, &tiering->policy,
                                    conf->settings.per_s, now_ns, ret, &due);
     kw_snapshot_release(conf->snapshot, slot);

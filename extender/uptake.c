@@ -196,10 +196,12 @@ int ext_uptake_settle(struct ext_uptake *uptake, const struct ext_snapshot *snap
     ext_growth_use(&uptake->growth, sigmas, ret);
     for (size_t i = 0; i < snapshot->n; i++) {
         const struct past *past = &uptake->pasts[i];
-        held[i].mcpu = held[i].mcpu * ret->flight + (double)past->fresh_mcpu * ret->fresh +
-                       (double)past->settling_mcpu * ret->settling;
         held[i].variance_mcpu2 =
             greater(held[i].variance_mcpu2, held[i].square_mcpu2 * ret->spread * ret->spread);
+        held[i].alone_mcpu =
+            ext_caps_alone_mcpu(ret, sigmas, held[i].most_mcpu, held[i].variance_mcpu2);
+        held[i].mcpu = held[i].mcpu * ret->flight + (double)past->fresh_mcpu * ret->fresh +
+                       (double)past->settling_mcpu * ret->settling;
     }
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of caps, and what caps say of nodes: tables of cases, and rooms as pods move in. */
+/* What caps say of nodes: tables of cases, and rooms as pods move in. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,43 +12,6 @@
 #include "extender/caps.h"
 #include "tests/support/cmocka.h"
 
-static void test_bad_files(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        const char *says;
-    } cases[] = {
-        {"cluster: none\n", "caps.yaml:1: cluster: \"none\" is no number of watts"},
-        {"cluster: 0\n", "caps.yaml:1: cluster: \"0\" is no number of watts"},
-        {"cluster: -4\n", "\"-4\" is no number of watts"},
-        {"cluster: 1e13\n", "\"1e13\" is no number of watts"},
-        {"cluster: [4]\n", "caps.yaml:1: cluster: not a number of watts"},
-        {"clusters: 4\n", "caps.yaml:1: unknown key \"clusters\" (cluster, domains)"},
-        {"domains: 4\n", "domains: not a map"},
-        {"domains:\n  dc1/: 7\n", "caps.yaml:2: domains: \"dc1/\" is not a path such as"},
-        {"domains:\n  a: 7\n  a b: 7\n", "caps.yaml:3: domains: \"a b\" is not"},
-        {"domains:\n  a: {soft: 7}\n", "caps.yaml:2: a: \"hard\" is missing"},
-        {"domains:\n  a: {hard: 7, soft: 8}\n", "a: soft (8 W) is above hard (7 W)"},
-        {"domains:\n  a: {hard: 7, sof: 8}\n", "a: unknown key \"sof\" (hard, soft)"},
-        {"domains:\n  a: {hard: x}\n", "caps.yaml:2: a: \"x\" is no number of watts"},
-        {"domains:\n  a: 7\n  a: 8\n", "caps.yaml:3"},
-        {"", "caps.yaml: empty"},
-        {"- 7\n", "caps.yaml:1: not a map"},
-        {"cluster: {\n", "caps.yaml:"},
-    };
-
-    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
-        struct ext_cap_tree *tree = NULL;
-        struct kw_err err = {0};
-        int rc =
-            ext_cap_tree_parse("caps.yaml", cases[i].text, strlen(cases[i].text), 900, &tree, &err);
-        assert_int_equal(rc, -EINVAL);
-        if (strstr(err.text, cases[i].says) == NULL)
-            fail_msg("\"%s\" says \"%s\"", cases[i].text, err.text);
-    }
-}
-
 static struct ext_cap_tree *tree_of(const char *text)
 {
     struct ext_cap_tree *tree = NULL;
@@ -58,46 +21,6 @@ static struct ext_cap_tree *tree_of(const char *text)
         fail_msg("%s", err.text);
     return tree;
 }
-
-static void check_found(const struct ext_cap_tree *tree, const char *path, const char *want)
-{
-    uint32_t found = ext_cap_tree_find(tree, path);
-
-    assert_int_equal(found != 0, want != NULL);
-    if (want != NULL)
-        assert_string_equal(tree->domains[found - 1].path, want);
-}
-
-static void test_paths(void **state)
-{
-    (void)state;
-    struct ext_cap_tree *tree = tree_of(
-        "cluster: 10k\ndomains:\n  dc1/row2/rack7: {hard: 8, soft: 7}\n  dc1-b: 5\n  dc1: 9\n");
-
-    assert_int_equal(tree->n, 4);
-    check_found(tree, "", "");
-    check_found(tree, "dc1", "dc1");
-    check_found(tree, "dc10", "");
-    check_found(tree, "dc1/row2", "dc1");
-    check_found(tree, "dc1/row2/rack7", "dc1/row2/rack7");
-    check_found(tree, "dc1/row2/rack70", "dc1");
-    check_found(tree, "dc1/row2/rack7/pdu1", "dc1/row2/rack7");
-    check_found(tree, "dc1-b/x", "dc1-b");
-    uint32_t rack = ext_cap_tree_find(tree, "dc1/row2/rack7");
-    assert_int_equal(tree->domains[rack - 1].parent, ext_cap_tree_find(tree, "dc1"));
-    assert_int_equal(tree->domains[rack - 1].soft_mw, 7000);
-    assert_int_equal(tree->domains[ext_cap_tree_find(tree, "dc1") - 1].soft_mw, 7200);
-    ext_cap_tree_free(&tree);
-    tree = tree_of("domains: {a: 5}\n");
-    check_found(tree, "b", NULL);
-    check_found(tree, "", NULL);
-    ext_cap_tree_free(&tree);
-    tree = tree_of("domains: {}\n");
-    assert_int_equal(tree->n, 0);
-    ext_cap_tree_free(&tree);
-}
-
-/* ---- verdicts ---- */
 
 #define NODES 4
 
@@ -399,6 +322,79 @@ static void test_sigmas(void **state)
     end(&f);
 }
 
+/** A node of which nobody knows what it runs counts as full, under its own cap and in its domain,
+ * and is no longer closed by that once it is known. */
+static void test_unseen_nodes(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const struct ext_cap_need critical = {.mcpu = 100, .critical = true};
+
+    begin(&f, "domains: {dc: 500, dc2: 1000}\n");
+    put_node(&f, "a", "dc", 250000, false); /* 260 W when it is full */
+    put_node(&f, "b", "dc", 0, false);
+    put_node(&f, "c", "dc2", 400000, false);
+    f.inputs[0].unseen = f.inputs[2].unseen = true;
+    build(&f);
+    assert_int_equal(f.caps->n_unseen, 2);
+    assert_int_equal(verdict(&f, 'a', 100, 0), EXT_CAP_UNSEEN);
+    assert_int_equal(ext_caps_check(f.caps, 0, &critical), EXT_CAP_UNSEEN);
+    assert_int_equal(verdict(&f, 'b', 3000, 0), EXT_CAP_PASSES); /* 260 W, 110 W, and 30 W */
+    assert_int_equal(verdict(&f, 'b', 9000, 0), EXT_CAP_UNSEEN);
+    assert_int_equal(verdict(&f, 'c', 1000, 0), EXT_CAP_PASSES); /* there is room for a full one */
+    assert_int_equal(verdict(&f, 'd', 1e6, 0), EXT_CAP_PASSES);
+    assert_true(ext_caps_headroom_mw(f.caps, 0) == 0);
+    f.inputs[0].used_mcpu = 7800; /* 254 W: passed, and no one is sure of it */
+    build(&f);
+    assert_int_equal(verdict(&f, 'a', 100, 0), EXT_CAP_UNSEEN);
+    f.inputs[0].used_mcpu = 7400; /* 242 W, above the soft threshold */
+    f.inputs[0].unseen = f.inputs[2].unseen = false;
+    build(&f);
+    assert_int_equal(f.caps->n_unseen, 0);
+    assert_int_equal(verdict(&f, 'a', 100, 0), EXT_CAP_PASSES);
+    assert_int_equal(verdict(&f, 'a', 300, 0), EXT_CAP_NODE);
+    end(&f);
+}
+
+/** Under a node's own cap a single pod counts for what it may use alone, where the node runs
+ * others; one in flight does so until it is seen. */
+static void test_single_pods(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const struct ext_cap_need need = {.mcpu = 1000, .alone_mcpu = 2000};
+    const struct ext_cap_need huge = {.mcpu = 1000, .alone_mcpu = 1e6};
+
+    begin(&f, "domains: {dc: 600}\n");
+    put_all(&f, "dc", 240000); /* above 110 W; at 30 W a core behind the knot */
+    build(&f);
+    f.caps->use = (struct ext_use){.flight = 1, .alone = 3};
+    assert_int_equal(ext_caps_check(f.caps, 0, &need), EXT_CAP_PASSES); /* 10 W and 60 W of 130 W */
+    assert_int_equal(ext_caps_check(f.caps, 0, &huge), EXT_CAP_PASSES); /* 126 W at most */
+    ext_caps_move(f.caps, 0, 1000, 0, 0); /* 10 W, and 60 W that no other one gets */
+    assert_int_equal(verdict(&f, 'a', 2000, 0), EXT_CAP_PASSES);        /* 20 W of 60 W */
+    assert_int_equal(ext_caps_check(f.caps, 0, &need), EXT_CAP_PASSES); /* it is kept free once */
+    assert_int_equal(ext_caps_check(f.caps, 0, &huge), EXT_CAP_NODE);
+    assert_int_equal(verdict(&f, 'a', 4000, 0), EXT_CAP_NODE);
+    assert_int_equal(verdict(&f, 'b', 4000, 0), EXT_CAP_PASSES);
+    /* domains count what it counts as: others make up for it */
+    assert_true(fabs(f.caps->domains[0].own_hard_mw - 150000) < 1);
+    f.inputs[0].alone_mcpu = 2000;
+    f.inputs[0].used_mcpu = 6000; /* 200 W: the one in flight may take the rest */
+    build(&f);
+    assert_int_equal(verdict(&f, 'a', 100, 0), EXT_CAP_NODE);
+    f.inputs[0].alone_mcpu = 0;
+    f.inputs[1].used_mcpu = 3000;
+    build(&f);
+    assert_int_equal(verdict(&f, 'a', 1000, 0), EXT_CAP_PASSES);
+    assert_int_equal(ext_caps_check(f.caps, 0, &need), EXT_CAP_NODE);
+    /* where next to nothing runs it is let in by what it counts as: it could be nowhere else */
+    assert_int_equal(ext_caps_check(f.caps, 2, &huge), EXT_CAP_PASSES);
+    assert_int_equal(ext_caps_check(f.caps, 1, &huge), EXT_CAP_NODE);
+    assert_int_equal(verdict(&f, 'b', 1000, 0), EXT_CAP_PASSES);
+    end(&f);
+}
+
 /** Names come and go; whoever is there is found. */
 static void test_table(void **state)
 {
@@ -438,10 +434,10 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_files),    cmocka_unit_test(test_paths),
         cmocka_unit_test(test_node_caps),    cmocka_unit_test(test_domain_caps),
         cmocka_unit_test(test_deep_domains), cmocka_unit_test(test_absurd_caps),
         cmocka_unit_test(test_hysteresis),   cmocka_unit_test(test_sigmas),
+        cmocka_unit_test(test_unseen_nodes), cmocka_unit_test(test_single_pods),
         cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,7 +85,7 @@ static void test_forms(void **state)
         "mcpu\":4000,"
         "\"fill_permille\":500,\"score\":10,\"wake_j\":null}],\"soft_capped\":0,\"capped\":{"
         "\"node\":0,"
-        "\"domain\":0,\"cluster\":0,\"sleep\":0},\"chosen\":null}]}\n");
+        "\"domain\":0,\"cluster\":0,\"sleep\":0,\"start\":0},\"chosen\":null}]}\n");
     assert_int_equal(page(f, NULL, EXT_FORM_TEXT), 1);
     assert_string_equal(f->page.data,
                         "2026-01-01T00:00:00Z  orchard/pear\n"

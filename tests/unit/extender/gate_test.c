@@ -161,8 +161,8 @@ static void test_filter_gives_reasons(void **state)
     struct kw_buf page = {0};
     assert_int_equal(ext_decisions_page(f->service.decisions, "x/u1", EXT_FORM_JSON, NULL, &page),
                      3);
-    assert_non_null(
-        strstr(page.data, "\"capped\":{\"node\":2,\"domain\":0,\"cluster\":0,\"sleep\":1}"));
+    assert_non_null(strstr(
+        page.data, "\"capped\":{\"node\":2,\"domain\":0,\"cluster\":0,\"sleep\":1,\"start\":0}"));
     kw_buf_free(&page);
     /* whom caps are not for */
     struct ext_policy dry = policy;

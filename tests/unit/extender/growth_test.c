@@ -187,6 +187,34 @@ static void test_pods_that_differ(void **state)
     }
 }
 
+/** What a single pod may come to: what one in thousands uses where they differ, and little more
+ * than all use where they do not. */
+static void test_single_pods(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        double mean, spread, sigmas;
+        struct range alone;
+    } cases[] = {
+        {"all alike", 1, 0, SIGMAS, {1, 1.2}},
+        {"they differ a bit", 1, 0.2, SIGMAS, {1.8, 2.1}},
+        {"lognormal by 0.7", 1.28, 1.02, SIGMAS, {11, 12}},
+        {"twice, and a bit", 2, 0.4, SIGMAS, {3.6, 4.2}},
+        {"at most", 5, 8, SIGMAS, {EXT_ALONE_MAX, EXT_ALONE_MAX}},
+        {"never less than expected", 0.2, 0.02, SIGMAS, {1, 1}},
+        {"nothing is left to chance", 1.28, 1.02, 0, {1, 1}},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct ext_growth growth = {.mean = {cases[i].mean},
+                                    .spread2 = cases[i].spread * cases[i].spread};
+        struct ext_use use;
+        ext_growth_use(&growth, cases[i].sigmas, &use);
+        check(cases[i].what, "alone", use.alone, cases[i].alone.least, cases[i].alone.most);
+    }
+}
+
 /** With time what was learnt is less sure, and never less than when nothing was known. */
 static void test_it_is_forgotten(void **state)
 {
@@ -214,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_what_is_learnt),
         cmocka_unit_test(test_loads_that_move_by_themselves),
         cmocka_unit_test(test_pods_that_differ),
+        cmocka_unit_test(test_single_pods),
         cmocka_unit_test(test_it_is_forgotten),
     };
 

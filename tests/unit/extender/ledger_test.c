@@ -270,6 +270,47 @@ static void test_any_events(void **state)
     }
 }
 
+/** Of pods that left before the first list nobody tells: a node is unseen until a sample covers the
+ * window after that, is stale, or has been silent for three windows. */
+static void test_what_ran_before(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        int64_t fresh_s, late_s, now_s; /* of both nodes; the list ended at 100 s */
+        bool unseen;
+    } cases[] = {
+        {95, 0, 100, true},   {105, 0, 105, true},  {109, 0, 109, true},
+        {110, 0, 110, false}, {112, 5, 112, true},  {115, 5, 115, false},
+        {101, 0, 129, true},  {101, 0, 130, false}, {60, 0, 100, false}, /* stale already */
+    };
+    struct ext_held held[2];
+
+    ext_ledger_list_begin(f->ledger);
+    ext_ledger_list_end(f->ledger, 100 * SECOND);
+    ext_ledger_list_begin(f->ledger);
+    ext_ledger_list_end(f->ledger, 104 * SECOND); /* what ran before that is known */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot =
+            seen_at(cases[i].fresh_s * SECOND, cases[i].late_s * SECOND);
+        (void)ext_ledger_settle(f->ledger, snapshot, cases[i].now_s * SECOND, f->mcpu, held);
+        if (held[0].unseen != cases[i].unseen || held[1].unseen != cases[i].unseen)
+            fail_msg("case %zu", i);
+    }
+}
+
+/** Without a list it is the first time that is asked. */
+static void test_what_ran_before_without_lists(void **state)
+{
+    struct fixture *f = *state;
+    struct ext_held held[2];
+
+    for (int64_t now_s = 100; now_s < 120; now_s += 5) {
+        kw_cleanup(ext_snapshot_free) struct ext_snapshot *snapshot = seen_at(now_s * SECOND, 0);
+        (void)ext_ledger_settle(f->ledger, snapshot, now_s * SECOND, f->mcpu, held);
+        assert_int_equal(held[0].unseen, now_s < 110);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +322,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_any_events, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_ran_before, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_ran_before_without_lists, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
