@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simulated days of a cluster under power caps (tests/sim/caps): how far caps are passed by what
- * the extender let in, over many seeds, beside days without caps; and how much of the cap is used.
- * The deviations that predictions are raised by are those of the extender's default, but where a
- * row says otherwise, which is what they cost and bring.
+ * Simulated days of a cluster under power caps (tests/sim/caps): how far caps are passed, and by
+ * what the extender let in less than ten minutes before, over many seeds, beside days without caps;
+ * how much of the caps is used, and how many pods wait for an hour and give up. The deviations that
+ * predictions are raised by are those of the extender's default, but where a row says otherwise,
+ * which is what they cost and bring.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,9 @@
 /** Some days, from different seeds. */
 struct days {
     unsigned n;
-    struct kwt_caps_result worst; /**< over_mw, over_seconds and nearest of the worst; request_ns
-                                     and the rest are means */
-    double let_in_part;
+    struct kwt_caps_result worst; /**< over_mw, young_mw and nearest of the worst, seconds of all;
+                                     the rest are means */
+    double let_in_part, waiting_part;
 };
 
 static struct days live(unsigned n, struct kwt_caps_options options)
@@ -35,10 +36,14 @@ static struct days live(unsigned n, struct kwt_caps_options options)
         if (kwt_caps_run(&options, &day) < 0)
             exit(EXIT_FAILURE);
         worst->over_mw = day.over_mw > worst->over_mw ? day.over_mw : worst->over_mw;
+        worst->young_mw = day.young_mw > worst->young_mw ? day.young_mw : worst->young_mw;
         worst->over_seconds += day.over_seconds;
+        worst->young_seconds += day.young_seconds;
         worst->nearest = day.nearest < worst->nearest ? day.nearest : worst->nearest;
         worst->fill += day.fill / n;
+        worst->node_fill += day.node_fill / n;
         days.let_in_part += (double)day.let_in / (double)day.pods / n;
+        days.waiting_part += (double)day.waiting / (double)day.pods / n;
     }
     return days;
 }
@@ -56,10 +61,17 @@ static void print(const char *what, const struct days *days, const struct days *
          true},
         {"time above any cap", "s", (double)days->worst.over_seconds,
          (double)without->worst.over_seconds, true},
+        {"furthest above any cap by what was let in lately", "W", days->worst.young_mw / 1000,
+         without->worst.young_mw / 1000, true},
+        {"time above any cap by that", "s", (double)days->worst.young_seconds,
+         (double)without->worst.young_seconds, true},
         {"least that was left under a cap", "% of it", days->worst.nearest * 100,
          without->worst.nearest * 100, false},
         {"draw by day, of the cluster's cap", "%", days->worst.fill * 100,
          without->worst.fill * 100, false},
+        {"draw by day, of nodes' own caps", "%", days->worst.node_fill * 100,
+         without->worst.node_fill * 100, false},
+        {"pods that gave up", "%", days->waiting_part * 100, without->waiting_part * 100, false},
         {"pods let in", "%", days->let_in_part * 100, without->let_in_part * 100, false},
     };
 
@@ -110,12 +122,20 @@ int main(void)
          {.replicas = 2, .hush = true}},
         {"two replicas asked by turns, that start anew",
          3,
-         false,
+         true,
          {.replicas = 2, .scattered = true, .restarts = true}},
         {"and all pods use twice their requests",
          3,
-         false,
+         true,
          {.replicas = 2, .scattered = true, .restarts = true, .greedy = 1}},
+        {"replicas that start anew, all pods use four times their requests",
+         3,
+         false,
+         {.replicas = 2, .restarts = true, .use = 4}},
+        {"replicas that start anew, pods come to twice their requests in ten minutes",
+         3,
+         false,
+         {.replicas = 2, .restarts = true, .ramp_s = 600, .greedy = 1}},
         {"requests and lives of a recorded trace, lognormal use",
          3,
          false,

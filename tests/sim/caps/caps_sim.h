@@ -43,21 +43,21 @@ struct kwt_caps_options {
 #define KWT_YOUNG_S   600
 
 struct kwt_caps_result {
-    uint64_t pods;         /**< that were created */
-    uint64_t let_in;       /**< that were bound */
-    uint64_t refusals;     /**< candidates that were not passed */
-    uint64_t waiting;      /**< pods that were never placed in their time */
-    uint64_t over_seconds; /**< seconds in which any cap was passed */
-    double over_mw;        /**< the furthest that any cap was passed by */
-    double over_part;      /**< the furthest, as a part of the cap */
+    uint64_t pods;          /**< that were created */
+    uint64_t let_in;        /**< that were bound */
+    uint64_t refusals;      /**< candidates that were not passed */
+    uint64_t waiting;       /**< pods that were never placed in their time */
+    uint64_t over_seconds;  /**< seconds in which any cap was passed */
+    double over_mw;         /**< the furthest that any cap was passed by */
+    double over_part;       /**< the furthest, as a part of the cap */
     uint64_t young_seconds; /**< of those in which one was passed by what was let in less than
                                KWT_YOUNG_S ago */
     double young_mw;        /**< the furthest that any was passed by that */
-    double nearest;        /**< the least that was left under any cap, as a part of it; negative:
-                              it was passed */
-    double fill;           /**< mean of what the cluster draws / its cap, over the busy hours */
-    double node_fill;      /**< the same of the nodes that have caps of their own */
-    double peak;           /**< the most, of the cluster's */
+    double nearest;         /**< the least that was left under any cap, as a part of it; negative:
+                               it was passed */
+    double fill;            /**< mean of what the cluster draws / its cap, over the busy hours */
+    double node_fill;       /**< the same of the nodes that have caps of their own */
+    double peak;            /**< the most, of the cluster's */
     uint64_t requests;
     double request_ns; /**< mean time of a /filter, inside the program */
 };

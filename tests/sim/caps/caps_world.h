@@ -29,10 +29,10 @@ struct kwt_pod {
     int node;
     double ask_mcpu, use_mcpu, wander; /**< ask_mcpu 0: it does not ask */
     double said_mw;
-    double life_s;              /**< 0: to be drawn */
-    int64_t due_s;              /**< when it is tried, is bound, starts, ends */
+    double life_s;                        /**< 0: to be drawn */
+    int64_t due_s;                        /**< when it is tried, is bound, starts, ends */
     int64_t let_in_s, started_s, turns_s; /**< its phase ends then */
-    bool low;                   /**< in its low phase */
+    bool low;                             /**< in its low phase */
     int64_t gives_up_s;
 };
 
@@ -44,9 +44,9 @@ struct kwt_node {
     float past_mw[KWT_LAG_MAX_S + 1]; /**< of the seconds before, by second */
     double cap_mw;                    /**< 0: none */
     double asked_mcpu, use_mcpu;      /**< of the pods that are bound; that run */
-    double young_mcpu;                /**< used, of those that were let in less than KWT_YOUNG_S ago */
-    double window_mcpu;               /**< used, summed up since its last sample */
-    int64_t window_s;                 /**< how long that is */
+    double young_mcpu;  /**< used, of those that were let in less than KWT_YOUNG_S ago */
+    double window_mcpu; /**< used, summed up since its last sample */
+    int64_t window_s;   /**< how long that is */
     int64_t silent_until_s;
     uint64_t epoch, seq;
     int64_t clock_ms; /**< its clock is ahead by that */
