@@ -31,7 +31,7 @@ class Rig(scheduler_rig.Rig):
         super().__init__(server)
         self.used = dict.fromkeys(NODES, 1000)
         self.caps = server.dir / "caps.yaml"
-        self.caps.write_text("domains: {dc1: 10k}\n")
+        self.write_caps("domains: {dc1: 10k}\n")
         for name in NODES:
             self.add_node(name, annotations={"kwatt.io/power-domain": "dc1/row1"})
         self.publish()
@@ -59,6 +59,12 @@ class Rig(scheduler_rig.Rig):
             conditions = self.server.request("GET", f"{PODS}/{name}")["status"].get("conditions", [])
             return next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), "")
         return wait_for(f"{name} to be refused", reason)
+
+    def write_caps(self, text: str) -> None:
+        """At once, as a ConfigMap changes: an extender may read at any time."""
+        new = self.caps.with_suffix(".new")
+        new.write_text(text)
+        new.replace(self.caps)
 
     def events(self) -> list[dict]:
         return [e for e in self.server.request("GET", "/api/v1/events")["items"] if e["source"].get("component") == "kwatt-extender"]
@@ -113,7 +119,7 @@ def no_pod_is_forgotten(rig: Rig) -> None:
     for name in ("first-0", "first-1", "second", "third"):
         rig.delete(name)
     rig.wait("none in flight", lambda: rig.metric("pods_in_flight") == 0)
-    rig.caps.write_text("domains: {dc1: 270}\n")            # 50 W: five pods
+    rig.write_caps("domains: {dc1: 270}\n")            # 50 W: five pods
     rig.wait("the caps to be read", lambda: all(rig.annotation(name, "headroom-watts") == "50" for name in NODES))
     names = [rig.pod(f"burst-{n}", "1") for n in range(12)]
     waiting = set(names)
@@ -137,10 +143,10 @@ def bad_values_are_told(rig: Rig) -> None:
     wait_for("a Warning", lambda: [e for e in rig.events() if e["reason"] == "KwattBadValue" and e["type"] == "Warning"
                                    and e["involvedObject"]["name"] == "node-a" and "kwatt.io/sleepable" in e["message"]])
     good = rig.caps.read_text()
-    rig.caps.write_text("domains: {dc1: lots}\n")
+    rig.write_caps("domains: {dc1: lots}\n")
     wait_for("a bad file to be told", lambda: rig.metric("caps_file_bad") == 2)
     check('dc1: "lots" is no number of watts' in rig.extenders["one"].log().replace("\\", ""), rig.extenders["one"].log())
-    rig.caps.write_text(good)
+    rig.write_caps(good)
     wait_for("a good file", lambda: rig.metric("caps_file_bad") == 0)
     print("ok bad values are told")
 
