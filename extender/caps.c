@@ -21,8 +21,8 @@
 
 #define LEVELS 10
 
-/** A node that has this part of its cap free, above idle, runs next to nothing: what fits there
- * without what it might use alone is let in, since it could fit nowhere else. */
+/** A node that has this part of its cap free, above idle, runs next to nothing: what fits there but
+ * for what it might use alone is let in where it fits nowhere else, since it might never. */
 #define IDLE_PART 0.9
 
 const char *const ext_cap_names[EXT_CAP__MAX] = {
@@ -318,9 +318,11 @@ enum ext_cap_verdict ext_caps_check(const struct ext_caps *caps, size_t index,
         }
     }
     double mw = ext_cap_price_mw(node, need->mcpu + need->held_mcpu) + need->mw + need->held_mw;
-    if (need->alone_mcpu > node->alone_mcpu && mw < node->most_mw)
-        mw = least(mw + (need->alone_mcpu - node->alone_mcpu) * node->beyond_mw_per_mcpu,
-                   node->most_mw);
+    if (need->alone_mcpu > node->alone_mcpu) {
+        double more = (need->alone_mcpu - node->alone_mcpu) * node->beyond_mw_per_mcpu;
+        double most = need->nowhere_else ? node->most_mw - mw : more;
+        mw += most < 0 ? 0 : least(more, most);
+    }
     if (mw <= node->hard_mw && (!node->closed || need->critical))
         return EXT_CAP_PASSES;
     return node->unseen ? EXT_CAP_UNSEEN : EXT_CAP_NODE;

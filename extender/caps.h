@@ -54,7 +54,8 @@ struct ext_cap_node {
     double beyond_mw_per_mcpu;       /**< the dearest from there on */
     _Atomic double alone_mcpu;       /**< kept free in hard_mw for the one in flight that may use
                                         most beyond what counts of it */
-    double most_mw;                  /**< most that is kept free for a single pod; 0: nothing */
+    double most_mw;                  /**< most that a single pod needs there that could be nowhere
+                                        else */
     double band_mw;                  /**< from its soft to its hard threshold */
     uint32_t domain;                 /**< index plus 1; 0: no cap but its own holds */
     bool closed;                     /**< until it is below its soft threshold */
@@ -147,6 +148,8 @@ struct ext_cap_need {
     double held_mcpu, held_mw; /**< of the others; what all may use beyond that for a moment is in
                                   held_mcpu */
     double alone_mcpu;         /**< ext_caps_alone_mcpu */
+    bool nowhere_else;         /**< no candidate has room for that: a node that runs next to nothing
+                                  need not have */
     bool critical;
 };
 

@@ -6,6 +6,7 @@
 #include "extender/gate.h"
 
 #include <math.h>
+#include <string.h>
 
 /** Beyond a million cores nothing is told apart; keeps the sum of all variances far from its
  * limit. */
@@ -97,6 +98,11 @@ void ext_gate_filter(struct ext_service *service, const struct ext_snapshot *sna
     ext_tally_put(service->tally, key, &share, now_ns, &others);
     struct ext_gate gate = {.need = need_of(caps, pod, &share, &others, sigmas)};
     look(caps, args, &gate);
+    if (gate.counts[EXT_CAP_PASSES] == 0 && gate.need.alone_mcpu > 0) {
+        gate.need.nowhere_else = true;
+        memset(gate.counts, 0, sizeof(gate.counts));
+        look(caps, args, &gate);
+    }
     bool rejected = false;
     for (unsigned i = EXT_CAP_PASSES + 1; i < EXT_CAP__MAX; i++) {
         service->stats.rejected[i] += gate.counts[i];

@@ -74,6 +74,7 @@ static size_t room_for(const struct plan *plan, const struct ext_waiter *waiter,
                                           (double)held->mcpu * flight + sigmas * sqrt(variance),
                                       .held_mw = (double)held->mw,
                                       .alone_mcpu = alone,
+                                      .nowhere_else = true,
                                       .critical = waiter->critical};
 
     for (size_t i = 0; i < snapshot->n; i++) {

@@ -364,17 +364,19 @@ static void test_single_pods(void **state)
     struct fixture f;
     const struct ext_cap_need need = {.mcpu = 1000, .alone_mcpu = 2000};
     const struct ext_cap_need huge = {.mcpu = 1000, .alone_mcpu = 1e6};
+    const struct ext_cap_need homeless = {.mcpu = 1000, .alone_mcpu = 1e6, .nowhere_else = true};
 
     begin(&f, "domains: {dc: 600}\n");
     put_all(&f, "dc", 240000); /* above 110 W; at 30 W a core behind the knot */
     build(&f);
     f.caps->use = (struct ext_use){.flight = 1, .alone = 3};
     assert_int_equal(ext_caps_check(f.caps, 0, &need), EXT_CAP_PASSES); /* 10 W and 60 W of 130 W */
-    assert_int_equal(ext_caps_check(f.caps, 0, &huge), EXT_CAP_PASSES); /* 126 W at most */
+    assert_int_equal(ext_caps_check(f.caps, 0, &huge), EXT_CAP_NODE);
+    assert_int_equal(ext_caps_check(f.caps, 0, &homeless), EXT_CAP_PASSES); /* 126 W at most */
     ext_caps_move(f.caps, 0, 1000, 0, 0); /* 10 W, and 60 W that no other one gets */
     assert_int_equal(verdict(&f, 'a', 2000, 0), EXT_CAP_PASSES);        /* 20 W of 60 W */
     assert_int_equal(ext_caps_check(f.caps, 0, &need), EXT_CAP_PASSES); /* it is kept free once */
-    assert_int_equal(ext_caps_check(f.caps, 0, &huge), EXT_CAP_NODE);
+    assert_int_equal(ext_caps_check(f.caps, 0, &homeless), EXT_CAP_NODE);
     assert_int_equal(verdict(&f, 'a', 4000, 0), EXT_CAP_NODE);
     assert_int_equal(verdict(&f, 'b', 4000, 0), EXT_CAP_PASSES);
     /* domains count what it counts as: others make up for it */
@@ -389,8 +391,8 @@ static void test_single_pods(void **state)
     assert_int_equal(verdict(&f, 'a', 1000, 0), EXT_CAP_PASSES);
     assert_int_equal(ext_caps_check(f.caps, 0, &need), EXT_CAP_NODE);
     /* where next to nothing runs it is let in by what it counts as: it could be nowhere else */
-    assert_int_equal(ext_caps_check(f.caps, 2, &huge), EXT_CAP_PASSES);
-    assert_int_equal(ext_caps_check(f.caps, 1, &huge), EXT_CAP_NODE);
+    assert_int_equal(ext_caps_check(f.caps, 2, &homeless), EXT_CAP_PASSES);
+    assert_int_equal(ext_caps_check(f.caps, 1, &homeless), EXT_CAP_NODE);
     assert_int_equal(verdict(&f, 'b', 1000, 0), EXT_CAP_PASSES);
     end(&f);
 }

@@ -455,6 +455,23 @@ static void test_unsure_use(void **state)
     assert_true(others.mcpu == 100 && others.mw == 1000 && others.variance_mcpu2 == 10000);
 }
 
+/** A pod that may use twenty times what is expected goes where there is room for that; where there
+ * is none, where next to nothing runs. */
+static void test_single_pods(void **state)
+{
+    struct fixture *f = *state;
+    struct ext_caps *caps = f->snapshot->caps;
+
+    caps->use.alone = 20;
+    caps->nodes[1].hard_mw = 45000; /* of b; of a 20 W are left; 10 W a core */
+    assert_non_null(strstr(filter(f, "1", "200m", "[\"a\",\"b\"]"), "\"NodeNames\":[\"b\"]"));
+    ext_tally_take_back(f->service.tally, ext_tally_key("1", "x", "1"));
+    assert_non_null(strstr(filter(f, "2", "400m", "[\"a\",\"b\"]"), "\"NodeNames\":[\"b\"]"));
+    ext_tally_take_back(f->service.tally, ext_tally_key("2", "x", "2"));
+    caps->nodes[1].hard_mw = 44000; /* something runs */
+    assert_non_null(strstr(filter(f, "3", "400m", "[\"a\",\"b\"]"), "\"NodeNames\":[]"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +485,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_storm_of_rejected_pods, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_caps_any_more, set_up, tear_down),
         cmocka_unit_test(test_unsure_use),
+        cmocka_unit_test_setup_teardown(test_single_pods, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
