@@ -42,13 +42,17 @@ static void note_last(char last[EXT_FEED_ID_MAX], const struct kw_redis_reply *e
     last[entry->elements[0].len] = '\0';
 }
 
-/** Whether every reply is a list. */
-static bool are_lists(const struct kw_redis_replies *replies, size_t n)
+/** Whether every reply is a list; where not, `err` has what Redis said instead. */
+static bool are_lists(const struct kw_redis_replies *replies, size_t n, struct kw_err *err)
 {
     bool lists = replies->n == n;
 
-    for (size_t i = 0; i < replies->n; i++)
-        lists = lists && replies->items[i].type == KW_REDIS_ARRAY;
+    for (size_t i = 0; i < replies->n; i++) {
+        const struct kw_redis_reply *reply = &replies->items[i];
+        if (reply->type == KW_REDIS_ERROR && lists)
+            (void)kw_err_set(err, -EREMOTEIO, "%s", reply->str);
+        lists = lists && reply->type == KW_REDIS_ARRAY;
+    }
     return lists;
 }
 
@@ -71,7 +75,7 @@ int ext_feed_mark(struct ext_feed *feed, struct kw_redis *redis, struct kw_err *
     rc = kw_redis_exec(redis, &replies, err);
     if (rc < 0)
         return rc;
-    feed->marked = are_lists(&replies, KW_FEED_SHARDS);
+    feed->marked = are_lists(&replies, KW_FEED_SHARDS, err);
     for (unsigned i = 0; i < KW_FEED_SHARDS && feed->marked; i++) {
         const struct kw_redis_reply *list = &replies.items[i];
         if (list->n_elements == 0)
@@ -149,7 +153,7 @@ static int read_pages(struct ext_feed *feed, struct kw_redis *redis, ext_feed_ta
     rc = kw_redis_exec(redis, &replies, err);
     if (rc < 0)
         return rc;
-    rc = are_lists(&replies, KW_FEED_SHARDS) ? EXT_FEED_FOLLOWED : EXT_FEED_REFUSED;
+    rc = are_lists(&replies, KW_FEED_SHARDS, err) ? EXT_FEED_FOLLOWED : EXT_FEED_REFUSED;
     for (unsigned i = 0; i < KW_FEED_SHARDS && rc == EXT_FEED_FOLLOWED; i++)
         rc = take_page(feed->last[i], &replies.items[i], take, user, ret_more);
     kw_redis_replies_free(&replies);

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -156,6 +157,15 @@ static int put_node(struct work *work, const struct ext_node *before, const stru
     return 0;
 }
 
+/** Keeps the first that Redis said in place of what it was asked for, for whoever is told. */
+static void note_said(struct work *work, const char *text)
+{
+    char *said = work->result->said;
+
+    if (said[0] == '\0')
+        (void)snprintf(said, EXT_SAID_MAX, "%.*s", EXT_SAID_MAX - 1, text);
+}
+
 /** Takes one record's reply: an array of sample and curve. @return 0 or -ENOMEM. */
 static int take_reply(struct work *work, struct ext_record *record,
                       const struct kw_redis_reply *reply)
@@ -163,19 +173,21 @@ static int take_reply(struct work *work, struct ext_record *record,
     uint64_t *skipped = work->result->skipped;
     const struct ext_node *before = known(work, record->name, strlen(record->name));
 
-    if (reply->type == KW_REDIS_ARRAY && reply->n_elements == 2) {
-        const struct kw_redis_reply *sample = &reply->elements[0];
-        const struct kw_redis_reply *curve = &reply->elements[1];
-        if (sample->type == KW_REDIS_STRING) {
-            record->sample = sample->str;
-            record->sample_len = sample->len;
-        }
-        if (curve->type == KW_REDIS_STRING) {
-            record->curve = curve->str;
-            record->curve_len = curve->len;
-        }
-    } else {
+    if (reply->type != KW_REDIS_ARRAY || reply->n_elements != 2) {
+        /* it says nothing of the node, which stays as it is known and is asked for again */
         skipped[EXT_SKIP_REPLY]++;
+        note_said(work, reply->type == KW_REDIS_ERROR ? reply->str : "");
+        return 0;
+    }
+    const struct kw_redis_reply *sample = &reply->elements[0];
+    const struct kw_redis_reply *curve = &reply->elements[1];
+    if (sample->type == KW_REDIS_STRING) {
+        record->sample = sample->str;
+        record->sample_len = sample->len;
+    }
+    if (curve->type == KW_REDIS_STRING) {
+        record->curve = curve->str;
+        record->curve_len = curve->len;
     }
     struct ext_node node;
     int rc = ext_ingest(record, before, work->now, work->refresh->scratch, skipped, &node);
@@ -334,6 +346,13 @@ static int take_index(struct work *work, const struct kw_redis_reply *list, size
     return rc == 0 ? rebuild(work) : rc;
 }
 
+/** Redis does not give the feeds. */
+static void note_refused(struct work *work, const struct kw_err *err)
+{
+    work->result->refused = true;
+    note_said(work, err->text);
+}
+
 /** Reads all nodes: those that published since they were read last, by the index. */
 static int read_all(struct work *work, struct kw_err *err)
 {
@@ -345,7 +364,8 @@ static int read_all(struct work *work, struct kw_err *err)
 
     if (rc < 0)
         return rc;
-    work->result->refused = rc == EXT_FEED_REFUSED;
+    if (rc == EXT_FEED_REFUSED)
+        note_refused(work, err);
     rc = refresh->cancelled ? -ECANCELED : read_index(refresh->redis, &index, &total, err);
     if (rc < 0)
         return rc;
@@ -424,6 +444,8 @@ static int run(struct work *work, struct kw_err *err)
 {
     int rc = follow(work, err);
 
+    if (rc == EXT_FEED_REFUSED)
+        note_refused(work, err);
     if (rc >= 0) {
         bool followed = rc == EXT_FEED_FOLLOWED && !work->unknown;
         rc = followed && ++work->refresh->followed < FOLLOWED_MAX ? 0 : read_all(work, err);

@@ -15,6 +15,8 @@
 
 struct ext_refresh;
 
+#define EXT_SAID_MAX 160
+
 /** What one refresh did. */
 struct ext_refresh_result {
     struct ext_snapshot *snapshot; /**< a new one, the caller's; NULL where nothing changed */
@@ -22,6 +24,8 @@ struct ext_refresh_result {
     size_t read;  /**< records read: those that were published since the last refresh */
     bool whole;   /**< the index of all nodes was read, and not the feeds alone */
     bool refused; /**< Redis does not give the feeds: the index is read each time */
+    /** What it said in place of a feed or a record, cut; "" where it gave all. */
+    char said[EXT_SAID_MAX];
 };
 
 /** Connects on the first refresh. @param stale_after_ns as for ext_snapshot_new. @return 0; -EINVAL

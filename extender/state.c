@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -51,7 +52,9 @@ struct ext_state {
         bool learn_failed;               /**< as it was told */
         _Atomic uint64_t stale_after_ns; /**< as the settings have it by now */
         bool was_up, was_tried, was_refused;
-        uint64_t skipped; /**< records left out, as it was told; 0: none of all nodes */
+        struct kw_err told; /**< why Redis is away, as it was told last, */
+        int64_t told_ns;    /**< and when */
+        uint64_t skipped;   /**< records left out, as it was told; 0: none of all nodes */
     } reader;
 };
 
@@ -124,7 +127,20 @@ static void on_signal(void *user, int signal_number)
     }
 }
 
-static void refresh_failed(struct ext_state *state, int rc, const struct kw_err *err)
+/** What keeps Redis away may change while it is away: said again so often at most. */
+#define TELL_EVERY_NS (30 * (int64_t)KW_NS_PER_S)
+
+static void tell_failure(struct ext_state *state, const char *message, const struct kw_err *err,
+                         int64_t now_ns)
+{
+    kw_log_warn(state->log, message, kw_str("redis", ext_refresh_name(state->reader.refresh)),
+                kw_str("error", err->text));
+    state->reader.told = *err;
+    state->reader.told_ns = now_ns;
+}
+
+static void refresh_failed(struct ext_state *state, int rc, const struct kw_err *err,
+                           int64_t now_ns)
 {
     struct ext_stats *stats = &state->service.stats;
 
@@ -133,13 +149,12 @@ static void refresh_failed(struct ext_state *state, int rc, const struct kw_err 
     stats->redis_failures++;
     stats->redis_up = false;
     if (state->reader.was_up)
-        kw_log_warn(state->log, "lost Redis: its nodes turn stale, and then neutral",
-                    kw_str("redis", ext_refresh_name(state->reader.refresh)),
-                    kw_str("error", err->text));
+        tell_failure(state, "lost Redis: its nodes turn stale, and then neutral", err, now_ns);
     else if (!state->reader.was_tried)
-        kw_log_warn(state->log, "Redis is not there yet: scores are neutral until it is",
-                    kw_str("redis", ext_refresh_name(state->reader.refresh)),
-                    kw_str("error", err->text));
+        tell_failure(state, "Redis is not there yet: scores are neutral until it is", err, now_ns);
+    else if (strcmp(state->reader.told.text, err->text) != 0 &&
+             now_ns - state->reader.told_ns >= TELL_EVERY_NS)
+        tell_failure(state, "Redis is away for another reason now", err, now_ns);
     state->reader.was_up = false;
     state->reader.was_tried = true;
 }
@@ -166,11 +181,12 @@ static void refresh_done(struct ext_state *state, struct ext_refresh_result *res
     if (result->whole)
         (void)malloc_trim(0); /* the reading of all nodes took more than what is kept of it */
     if (result->refused && !state->reader.was_refused)
-        kw_log_warn(state->log,
-                    "Redis does not give kwatt:v1:feed:*: all nodes are read each time");
+        kw_log_warn(state->log, "Redis does not give kwatt:v1:feed:*: all nodes are read each time",
+                    kw_str("error", result->said));
     state->reader.was_refused = result->refused;
     if (skipped > 0 && skipped != state->reader.skipped)
-        kw_log_warn(state->log, "records left out; /metrics says why", kw_u64("records", skipped));
+        kw_log_warn(state->log, "records left out; /metrics says why", kw_u64("records", skipped),
+                    kw_str("redis_said", result->said));
     if (skipped > 0 || result->whole) /* the feeds alone do not have what all nodes have */
         state->reader.skipped = skipped;
     state->reader.was_up = state->reader.was_tried = true;
@@ -220,7 +236,7 @@ static void on_timer(void *user, uint64_t expirations)
     int rc = ext_refresh_once(state->reader.refresh, ext_flights_last(state->flights), &now,
                               &result, &err);
     if (rc < 0)
-        refresh_failed(state, rc, &err);
+        refresh_failed(state, rc, &err, now.now_ns);
     else
         refresh_done(state, &result, &now);
     if (rc == 0)
