@@ -51,6 +51,13 @@ int cli_address_parse(const char *text, struct cli_address *ret, struct kw_err *
     return 0;
 }
 
+int cli_address_check(const char *text, struct kw_err *err)
+{
+    struct cli_address address;
+
+    return cli_address_parse(text, &address, err);
+}
+
 void cli_address_format(const struct cli_address *address, char out[CLI_ADDRESS_MAX])
 {
     if (address->unix_socket)

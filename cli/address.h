@@ -17,6 +17,9 @@ struct cli_address {
  * with the cause. */
 int cli_address_parse(const char *text, struct cli_address *ret, struct kw_err *err);
 
+/** The same without its parts, for a row of options. */
+int cli_address_check(const char *text, struct kw_err *err);
+
 #define CLI_ADDRESS_MAX 300
 
 /** As a program's --listen takes it. */

@@ -12,6 +12,19 @@
 /** On one machine a program answers in milliseconds; across a cluster in tens of them. */
 #define TIMEOUT_MS 2000
 
+static bool is_url(const char *address)
+{
+    return strncmp(address, "http://", 7) == 0 || strncmp(address, "https://", 8) == 0;
+}
+
+int cli_source_check(const char *address, struct kw_err *err)
+{
+    struct cli_address parsed;
+
+    return is_url(address) ? kw_http_client_check_url(address, err)
+                           : cli_address_parse(address, &parsed, err);
+}
+
 int cli_source_http_new(const char *address, const struct kw_http_client_tls *tls,
                         struct kw_http_client **ret, struct kw_err *err)
 {
@@ -27,7 +40,7 @@ int cli_source_http_new(const char *address, const struct kw_http_client_tls *tl
         conf.key_file = tls->key_file;
         conf.server_name = tls->server_name;
     }
-    if (strncmp(address, "http://", 7) != 0 && strncmp(address, "https://", 8) != 0) {
+    if (!is_url(address)) {
         rc = cli_address_parse(address, &parsed, err);
         if (rc < 0)
             return rc;

@@ -16,6 +16,9 @@
  * counted.
  */
 
+/** Whether an address can be one of the forms below. @return 0 or -EINVAL with the cause. */
+int cli_source_check(const char *address, struct kw_err *err);
+
 /** Client for an agent or extender. @param address listen address ("127.0.0.1:9891", "unix:/path")
  * or an http:// or https:// URL. @param tls for the last; NULL: the defaults. @return 0, or -EINVAL
  * or -errno of a file with the cause. */

@@ -92,6 +92,7 @@ static const struct kw_conf_option rows[] = {
      .env = "KWATT_AGENT",
      .type = KW_CONF_STRING,
      .offset = AT(agent),
+     .check = cli_source_check,
      .metavar = "URL",
      .group = "Source",
      .help = "agent to ask; default: that of the kwatt up that runs, else " CLI_DEFAULT_AGENT},

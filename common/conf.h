@@ -48,6 +48,8 @@ struct kw_conf_option {
     const char *metavar;        /**< "URL"; NULL for bool */
     const char *help;           /**< one or two lines; says the unit and what the default means */
     const char *group;          /**< heading in --help; consecutive rows share one */
+    /** Of a string that is not empty: 0, or -errno with the cause in `err`. NULL: any will do. */
+    int (*check)(const char *text, struct kw_err *err);
 };
 
 struct kw_conf_program {

@@ -179,6 +179,11 @@ int kw_conf_parse_value(const struct kw_conf_option *option, const char *text, c
     }
     if (rc < 0)
         return value_error(option, rc, text, where, err);
+    if (option->type == KW_CONF_STRING && option->check != NULL && text[0] != '\0') {
+        rc = option->check(text, err);
+        if (rc < 0)
+            return kw_err_wrap(err, "%s", where);
+    }
     *ret = parsed;
     return 0;
 }

@@ -55,6 +55,10 @@ struct kw_http_call {
 /** Receives a streamed answer; return false to end the request (then -ECANCELED). */
 typedef bool (*kw_http_stream_fn)(void *user, unsigned status, const char *bytes, size_t len);
 
+/** Whether a text can be a base_url. It is not repeated: it may hold credentials. @return 0 or
+ * -EINVAL with the cause. */
+int kw_http_client_check_url(const char *text, struct kw_err *err);
+
 /** Checks and copies the settings; connects at the first call. @return 0; -EINVAL, -ENOMEM, or
  * -errno of a file that cannot be read. */
 int kw_http_client_new(const struct kw_http_client_conf *conf, struct kw_http_client **ret,

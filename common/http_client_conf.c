@@ -67,6 +67,24 @@ static int parse_url(const char *text, struct url *ret)
     return 0;
 }
 
+static int read_url(const char *text, struct url *ret, struct kw_err *err)
+{
+    /* a bad text is not repeated: it may hold credentials */
+    if (text != NULL && parse_url(text, ret) == 0)
+        return 0;
+    (void)kw_err_set(err, -EINVAL,
+                     "bad server URL: expected http://HOST[:PORT][/PATH] or https://..., "
+                     "without user name, password or query");
+    return -EINVAL;
+}
+
+int kw_http_client_check_url(const char *text, struct kw_err *err)
+{
+    struct url url;
+
+    return read_url(text, &url, err);
+}
+
 static bool is_loopback(const struct url *url)
 {
     static const char *const names[] = {"localhost", "[::1]"};
@@ -104,13 +122,10 @@ static int set_url(struct kw_http_client_settings *settings, const struct kw_htt
 {
     const char *name = conf->server_name;
     struct url url;
-    int rc;
+    int rc = read_url(conf->base_url, &url, err);
 
-    /* a bad text is not repeated: it may hold credentials */
-    if (conf->base_url == NULL || parse_url(conf->base_url, &url) < 0)
-        return kw_err_set(err, -EINVAL,
-                          "bad server URL: expected http://HOST[:PORT][/PATH] or https://..., "
-                          "without user name, password or query");
+    if (rc < 0)
+        return rc;
     if (name != NULL && !is_host(name))
         return kw_err_set(err, -EINVAL, "bad server name '%s'", name);
     settings->loopback = is_loopback(&url);

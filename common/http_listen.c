@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/http_server.h"
 #include "common/num.h"
 
 /* Connections the kernel completes for us while all threads are busy; its own default since
@@ -31,6 +32,14 @@
 
 /* Owner and group may connect to a unix socket. */
 #define UNIX_MODE 0660
+
+#define UNIX_PREFIX "unix:"
+#define PREFIX_LEN  (sizeof(UNIX_PREFIX) - 1)
+
+static bool is_unix(const char *text)
+{
+    return strncmp(text, UNIX_PREFIX, PREFIX_LEN) == 0;
+}
 
 static void set_option(int fd, int level, int name, int value)
 {
@@ -78,6 +87,12 @@ static uint16_t port_of(int fd)
     return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
+static const char *bad_address(struct kw_err *err, const char *text, const char *cause)
+{
+    (void)kw_err_set(err, -EINVAL, "listen address '%s': %s", text, cause);
+    return NULL;
+}
+
 static int cannot_listen(struct kw_err *err, const char *text, int code)
 {
     if (code == -EADDRINUSE)
@@ -116,36 +131,51 @@ static int open_host(const char *text, const char *host, const char *port, struc
     return fd < 0 ? cannot_listen(err, text, fd) : fd;
 }
 
-static int open_tcp(const char *text, struct kw_http_listen *ret, struct kw_err *err)
+/* A DNS name has at most 253 bytes. */
+#define HOST_MAX 256
+
+/* Takes "HOST:PORT" apart. @param host "" for all addresses; without brackets. @return the text of
+ * the port, NULL with `err`. */
+static const char *parse_tcp(const char *text, char host[HOST_MAX], uint16_t *ret_port,
+                             struct kw_err *err)
 {
     const char *colon = strrchr(text, ':');
-    char host[256]; /* a DNS name has at most 253 bytes */
     const char *name = text;
     uint64_t port;
     size_t len;
-    int fd;
 
     if (colon == NULL || kw_parse_u64(colon + 1, 0, UINT16_MAX, &port) < 0)
-        return kw_err_set(err, -EINVAL,
-                          "listen address '%s': expected ADDRESS:PORT, :PORT or unix:/path", text);
+        return bad_address(err, text, "expected ADDRESS:PORT, :PORT or unix:/path");
     len = (size_t)(colon - text);
     if (len >= 2 && text[0] == '[' && colon[-1] == ']') {
         name++;
         len -= 2;
     } else if (memchr(text, ':', len) != NULL) {
-        return kw_err_set(err, -EINVAL,
-                          "listen address '%s': an IPv6 address needs brackets, [::1]:PORT", text);
+        return bad_address(err, text, "an IPv6 address needs brackets, [::1]:PORT");
     }
-    if (len >= sizeof(host))
-        return kw_err_set(err, -EINVAL, "listen address '%s': the host is too long", text);
+    if (len >= HOST_MAX)
+        return bad_address(err, text, "the host is too long");
     memcpy(host, name, len);
     host[len] = '\0';
-    if (len == 0) {
-        fd = open_any((uint16_t)port);
+    *ret_port = (uint16_t)port;
+    return colon + 1;
+}
+
+static int open_tcp(const char *text, struct kw_http_listen *ret, struct kw_err *err)
+{
+    char host[HOST_MAX];
+    uint16_t port;
+    int fd;
+    const char *port_text = parse_tcp(text, host, &port, err);
+
+    if (port_text == NULL)
+        return -EINVAL;
+    if (host[0] == '\0') {
+        fd = open_any(port);
         if (fd < 0)
             return cannot_listen(err, text, fd);
     } else {
-        fd = open_host(text, host, colon + 1, err);
+        fd = open_host(text, host, port_text, err);
         if (fd < 0)
             return fd;
     }
@@ -164,19 +194,28 @@ static bool is_alive(const struct sockaddr_un *address)
            errno != ECONNREFUSED;
 }
 
+/* Whether a path fits into a socket's address. */
+static int check_unix(const char *text, const char *path, struct kw_err *err)
+{
+    size_t len = strlen(path);
+
+    if (len > 0 && len < sizeof(((struct sockaddr_un *)NULL)->sun_path))
+        return 0;
+    return kw_err_set(err, -EINVAL, "listen address '%s': the path must have 1 to %zu bytes", text,
+                      sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
+}
+
 static int open_unix(const char *text, const char *path, struct kw_http_listen *ret,
                      struct kw_err *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t len = strlen(path);
     struct stat info;
     char *copy;
     int fd;
 
-    if (len == 0 || len >= sizeof(address.sun_path))
-        return kw_err_set(err, -EINVAL, "listen address '%s': the path must have 1 to %zu bytes",
-                          text, sizeof(address.sun_path) - 1);
-    memcpy(address.sun_path, path, len);
+    if (check_unix(text, path, err) < 0)
+        return -EINVAL;
+    memcpy(address.sun_path, path, strlen(path));
     fd = open_address((struct sockaddr *)&address, sizeof(address));
     if (fd == -EADDRINUSE && lstat(path, &info) == 0 && S_ISSOCK(info.st_mode) &&
         !is_alive(&address)) {
@@ -196,10 +235,20 @@ static int open_unix(const char *text, const char *path, struct kw_http_listen *
     return 0;
 }
 
+int kw_http_check_listen(const char *text, struct kw_err *err)
+{
+    char host[HOST_MAX];
+    uint16_t port;
+
+    if (is_unix(text))
+        return check_unix(text, text + PREFIX_LEN, err);
+    return parse_tcp(text, host, &port, err) == NULL ? -EINVAL : 0;
+}
+
 int kw_http_listen_open(const char *text, struct kw_http_listen *ret, struct kw_err *err)
 {
-    if (strncmp(text, "unix:", 5) == 0)
-        return open_unix(text, text + 5, ret, err);
+    if (is_unix(text))
+        return open_unix(text, text + PREFIX_LEN, ret, err);
     return open_tcp(text, ret, err);
 }
 

@@ -31,6 +31,7 @@
      .key = "listen",                                                            \
      .type = KW_CONF_STRING,                                                     \
      .offset = offsetof(settings, member),                                       \
+     .check = kw_http_check_listen,                                              \
      .def = (address),                                                           \
      .metavar = "ADDRESS",                                                       \
      .help = served,                                                             \

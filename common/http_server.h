@@ -110,6 +110,10 @@ struct kw_http_server_conf {
     struct kw_http_tls_conf tls; /**< zeroed: plain HTTP */
 };
 
+/** Whether a text can be the `listen` of a server, whatever else listens there. @return 0 or
+ * -EINVAL with the cause. */
+int kw_http_check_listen(const char *text, struct kw_err *err);
+
 /** Starts listening and serving. @return 0 or -errno with the cause (an address in use is named).
  */
 int kw_http_server_start(const struct kw_http_server_conf *conf, struct kw_http_server **ret,

@@ -38,6 +38,10 @@ struct kw_redis_access {
     const char *sentinel_user, *sentinel_password_file;
 };
 
+/** Whether a text can be the `url` of an access. No part of it is repeated: it may hold a password.
+ * @return 0; -EINVAL; -ENOMEM. */
+int kw_redis_check_url(const char *text, struct kw_err *err);
+
 /** Texts are copied. */
 struct kw_redis_conf {
     struct kw_redis_access access;

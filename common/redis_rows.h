@@ -31,6 +31,7 @@
      .key = "redis.url",                                                                           \
      .type = KW_CONF_STRING,                                                                       \
      .offset = offsetof(settings, member.url),                                                     \
+     .check = kw_redis_check_url,                                                                  \
      .def = (default_url),                                                                         \
      .metavar = "URL",                                                                             \
      .help = url_help,                                                                             \

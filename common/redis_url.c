@@ -215,6 +215,15 @@ int kw_redis_url_parse(const char *text, struct kw_redis_url *ret, struct kw_err
     return r;
 }
 
+int kw_redis_check_url(const char *text, struct kw_err *err)
+{
+    struct kw_redis_url url = {0};
+    int rc = kw_redis_url_parse(text, &url, err);
+
+    kw_redis_url_free(&url);
+    return rc;
+}
+
 void kw_redis_url_free(struct kw_redis_url *url)
 {
     for (size_t i = 0; i < url->n_hosts; i++)

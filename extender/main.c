@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,5 +39,5 @@ int main(int argc, char **argv, char **envp)
         rc = ext_state_run(state);
     ext_state_free(&state);
     kw_conf_free(&ext_program, &settings);
-    return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return rc == -EINVAL ? 2 : rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -47,8 +47,11 @@ static int run(const struct agent_options *options)
     }
     if (options->replay != NULL)
         return replay(options);
-    if (agent_new(options, stdout, &agent, &err) < 0)
-        return fail(err.text);
+    rc = agent_new(options, stdout, &agent, &err);
+    if (rc < 0) {
+        (void)fail(err.text);
+        return rc == -EINVAL ? 2 : 1;
+    }
     int code = agent_run(agent);
     agent_free(&agent);
     return code;

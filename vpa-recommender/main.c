@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,5 +34,5 @@ int main(int argc, char **argv, char **envp)
         rc = rec_recommender_run(recommender);
     rec_recommender_free(&recommender);
     kw_conf_free(&rec_program, &settings);
-    return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return rc == -EINVAL ? 2 : rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -31,17 +31,19 @@ static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 
 #define AT(field) offsetof(struct settings, field)
 static const struct kw_conf_option options[] = {
-    {"redis", "R", "redis.url", KW_CONF_STRING, AT(url), "redis://h", 0, 0, NULL, "URL", "", "A"},
+    {"redis", "R", "redis.url", KW_CONF_STRING, AT(url), "redis://h", 0, 0, NULL, "URL", "", "A",
+     NULL},
     {"timeout", "T", "redis.timeout", KW_CONF_DURATION_NS, AT(timeout_ns), "2s", 1, UINT64_MAX,
-     NULL, "TIME", "", "A"},
+     NULL, "TIME", "", "A", NULL},
     {"max-body", "B", "http.maxBody", KW_CONF_BYTES, AT(body_bytes), "4Mi", 1, 1U << 30, NULL,
-     "SIZE", "", "B"},
-    {"shards", "S", "feed.shards", KW_CONF_U64, AT(shards), "4", 1, 64, NULL, "N", "", "B"},
-    {"share", "I", "idleShare", KW_CONF_DOUBLE, AT(share), "0.5", 0, 1, NULL, "X", "", "B"},
-    {"metrics", "M", "http.metrics", KW_CONF_BOOL, AT(metrics), "true", 0, 0, NULL, NULL, "", "B"},
+     "SIZE", "", "B", NULL},
+    {"shards", "S", "feed.shards", KW_CONF_U64, AT(shards), "4", 1, 64, NULL, "N", "", "B", NULL},
+    {"share", "I", "idleShare", KW_CONF_DOUBLE, AT(share), "0.5", 0, 1, NULL, "X", "", "B", NULL},
+    {"metrics", "M", "http.metrics", KW_CONF_BOOL, AT(metrics), "true", 0, 0, NULL, NULL, "", "B",
+     NULL},
     {"log-level", "L", "logLevel", KW_CONF_CHOICE, AT(level), "info", 0, 0, levels, "LEVEL", "",
-     "B"},
-    {"node", "N", "node", KW_CONF_STRING, AT(name), NULL, 0, 63, NULL, "NAME", "", "B"},
+     "B", NULL},
+    {"node", "N", "node", KW_CONF_STRING, AT(name), NULL, 0, 63, NULL, "NAME", "", "B", NULL},
 };
 static const struct kw_conf_program program = {
     .name = "fuzz",

@@ -13,6 +13,11 @@
 
 static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 
+static int check_node(const char *text, struct kw_err *err)
+{
+    return strchr(text, '!') == NULL ? 0 : kw_err_set(err, -EINVAL, "a node of '!' is none");
+}
+
 #define AT(field) offsetof(struct kwt_settings, field)
 static const struct kw_conf_option options[] = {
     {"redis", "KWATT_REDIS", "redis.url", KW_CONF_STRING, AT(redis_url), "redis://127.0.0.1:6379",
@@ -20,26 +25,26 @@ static const struct kw_conf_option options[] = {
      "Where to publish: redis://, rediss:// or unix:// with the path of a socket. The program goes "
      "on "
      "without it and connects when it is there.",
-     "Redis"},
+     "Redis", NULL},
     {"redis-timeout", "KWATT_REDIS_TIMEOUT", "redis.timeout", KW_CONF_DURATION_NS, AT(timeout_ns),
      "2s", 100 * KW_NS_PER_MS, 60 * KW_NS_PER_S, NULL, "TIME", "Longest wait for an answer.",
-     "Redis"},
+     "Redis", NULL},
     {"node", "KWATT_NODE", "node", KW_CONF_STRING, AT(node), NULL, 1, 63, NULL, "NAME",
-     "Name of this node; default: the host name.", "Identity"},
+     "Name of this node; default: the host name.", "Identity", check_node},
     {"shards", "KWATT_SHARDS", "feed.shards", KW_CONF_U64, AT(shards), "4", 1, 64, NULL, "N",
-     "Streams of the feed.", "Feed"},
+     "Streams of the feed.", "Feed", NULL},
     {"idle-share", NULL, "idleShare", KW_CONF_DOUBLE, AT(idle_share), "0.5", 0, 1, NULL, "X",
-     "Share of idle power.", "Feed"},
+     "Share of idle power.", "Feed", NULL},
     {"max-body", "KWATT_MAX_BODY", "http.maxBody", KW_CONF_BYTES, AT(body_bytes), "4Mi", 1024,
-     UINT64_MAX, NULL, "SIZE", "Largest request.", "HTTP"},
+     UINT64_MAX, NULL, "SIZE", "Largest request.", "HTTP", NULL},
     {"metrics", "KWATT_METRICS", "http.metrics", KW_CONF_BOOL, AT(metrics), "true", 0, 0, NULL,
-     NULL, "Serve /metrics.", "HTTP"},
+     NULL, "Serve /metrics.", "HTTP", NULL},
     {"log-level", "KWATT_LOG_LEVEL", "logLevel", KW_CONF_CHOICE, AT(level), "info", 0, 0, levels,
-     "LEVEL", "What to log.", "Log"},
+     "LEVEL", "What to log.", "Log", NULL},
     {"redis-socket", NULL, "redis.tls.name", KW_CONF_STRING, AT(tls_name), "", 0, 0, NULL, "NAME",
-     "A key that returns to an earlier group.", "Log"},
+     "A key that returns to an earlier group.", "Log", NULL},
     {"only-flag", NULL, NULL, KW_CONF_STRING, AT(only_flag), "x", 0, 0, NULL, "NAME", "No key.",
-     "Log"},
+     "Log", NULL},
 };
 
 const struct kw_conf_program kwt_program = {

@@ -28,6 +28,8 @@ static void mistakes_in_flags_and_environment_are_named(void **state)
         {{"--shards=0"}, NULL, "--shards: \"0\" is out of range (allowed 1 to 64; example 4)"},
         {{"--shards=x"}, NULL, "--shards: \"x\" is no whole number (allowed 1 to 64; example 4)"},
         {{"--shards="}, NULL, "--shards: \"\" is no whole number (allowed 1 to 64; example 4)"},
+        {{"--node=a!"}, NULL, "--node: a node of '!' is none"},
+        {{"--node=a"}, "KWATT_NODE=b!", "KWATT_NODE: a node of '!' is none"},
         {{"--idle-share=2"},
          NULL,
          "--idle-share: \"2\" is out of range (allowed 0 to 1; example 0.5)"},
@@ -104,7 +106,7 @@ static void a_bad_default_is_found_at_once(void **state)
     (void)state;
     static const struct kw_conf_option bad[] = {{"x", NULL, NULL, KW_CONF_U64,
                                                  offsetof(struct kwt_settings, shards), "many", 0,
-                                                 0, NULL, "N", "", "X"}};
+                                                 0, NULL, "N", "", "X", NULL}};
     struct kw_conf_program broken = {.name = "p", .options = bad, .n_options = 1};
     struct kwt_run run;
     kwt_load_as(&run, &broken, NULL, NULL);
