@@ -168,6 +168,7 @@ int kw_kube_list(struct kw_kube *kube, const char *path, const char *query, kw_k
 {
     kw_cleanup(kw_kube_page_free) struct kw_kube_page page = {0};
     kw_cleanup(kw_buf_free) struct kw_buf body = {0};
+    kw_cleanup_free char *asked = NULL; /* where the page at hand was to begin */
     unsigned limit = PAGE_ITEMS;
     unsigned restarts = 0;
     unsigned status;
@@ -184,6 +185,8 @@ int kw_kube_list(struct kw_kube *kube, const char *path, const char *query, kw_k
         bool expired = r < 0 && status == HTTP_GONE && page.next != NULL;
         if (r < 0 && !(expired && restarts < MAX_RESTARTS))
             return r;
+        free(asked);
+        asked = KW_TAKE_PTR(page.next);
         kw_kube_page_free(&page);
         if (expired) {
             restarts++;
@@ -197,6 +200,9 @@ int kw_kube_list(struct kw_kube *kube, const char *path, const char *query, kw_k
             (void)kw_err_wrap(err, "GET %s%s", kube->target.server, path);
             return r;
         }
+        if (page.next != NULL && asked != NULL && strcmp(page.next, asked) == 0)
+            return kw_err_set(err, -EPROTO, "GET %s%s: the list does not go on",
+                              kube->target.server, path);
     }
     if (ret_version != NULL)
         *ret_version = KW_TAKE_PTR(page.version);
