@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "extender/headroom.h"
+#include "extender/hearing.h"
 #include "extender/kube_writer.h"
 #include "extender/sleepers.h"
 #include "extender/tariff.h"
@@ -30,12 +31,12 @@ struct ext_capping {
     struct ext_tally tally;
     struct ext_waiters waiters;
     struct ext_tariff *tariff; /**< the reader's */
-    bool down_said;            /**< the watch's thread's */
     struct stat seen;          /**< the file as it was read; the reader's */
     bool unreadable, unwatched_said;
     uint64_t told; /**< decisions that Events were made of; the reader's */
     pthread_mutex_t lock;
     /* under lock */
+    struct ext_hearing hearing;
     struct ext_cap_tree *tree;
     struct ext_node_table *table;
     bool changed;
@@ -350,27 +351,27 @@ static void list_event(struct ext_capping *capping, bool begins)
     (void)pthread_mutex_unlock(&capping->lock);
 }
 
-static void say_up(struct ext_capping *capping)
+static void say_watching(struct ext_capping *capping, bool up, int64_t now_ns)
 {
-    if (!capping->conf.stats->watching_nodes)
-        kw_log_info(capping->conf.log, "watching nodes",
-                    kw_u64("nodes", ext_node_table_count(capping->table)));
-    capping->conf.stats->watching_nodes = true;
-    capping->down_said = false;
+    (void)pthread_mutex_lock(&capping->lock);
+    bool say = ext_hearing_news(&capping->hearing, up, now_ns);
+    uint64_t n = ext_node_table_count(capping->table);
+    (void)pthread_mutex_unlock(&capping->lock);
+    if (say)
+        kw_log_info(capping->conf.log, "watching nodes", kw_u64("nodes", n));
+    capping->conf.stats->watching_nodes |= up;
 }
 
 static void say_down(struct ext_capping *capping, const char *cause, size_t len)
 {
-    char text[256];
-
-    if (!capping->down_said) {
-        (void)snprintf(text, sizeof(text), "%.*s", (int)(len < 255 ? len : 255), cause);
-        kw_log_warn(capping->conf.log,
-                    "nodes are not seen: their caps and domains stay as they were told last",
-                    kw_str("cause", text));
-    }
+    (void)pthread_mutex_lock(&capping->lock);
+    bool say = ext_hearing_down(&capping->hearing);
+    (void)pthread_mutex_unlock(&capping->lock);
+    if (say)
+        ext_hearing_say_lost(
+            capping->conf.log,
+            "nodes are not seen: their caps and domains stay as they were told last", cause, len);
     capping->conf.stats->watching_nodes = false;
-    capping->down_said = true;
 }
 
 void ext_capping_event(struct ext_capping *capping, enum kw_kube_event event, const char *json,
@@ -378,11 +379,8 @@ void ext_capping_event(struct ext_capping *capping, enum kw_kube_event event, co
 {
     switch (event) {
     case KW_KUBE_SYNC_BEGIN: list_event(capping, true); break;
-    case KW_KUBE_SYNC_END:
-        list_event(capping, false);
-        say_up(capping);
-        break;
-    case KW_KUBE_UP: say_up(capping); break;
+    case KW_KUBE_SYNC_END: list_event(capping, false); __attribute__((fallthrough));
+    case KW_KUBE_UP: say_watching(capping, true, now_ns); break;
     case KW_KUBE_ADDED:
     case KW_KUBE_MODIFIED: take_node(capping, false, json, len, now_ns); break;
     case KW_KUBE_DELETED: take_node(capping, true, json, len, now_ns); break;
@@ -463,6 +461,7 @@ void ext_capping_round(struct ext_capping *capping, const struct ext_snapshot *s
     struct ext_headroom_write writes[EXT_HEADROOM_WRITES];
     struct ext_tally_sum held;
 
+    say_watching(capping, false, now_ns);
     if (capping->writer != NULL && capping->conf.write_events)
         send_events(capping);
     if (capping->writer == NULL || !capping->conf.write_headroom || snapshot == NULL)

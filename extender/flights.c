@@ -24,6 +24,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "extender/bound_pod.h"
+#include "extender/hearing.h"
 #include "extender/ledger.h"
 #include "extender/pool.h"
 #include "extender/uptake.h"
@@ -37,9 +38,9 @@
 struct ext_flights {
     struct ext_flights_conf conf;
     struct kw_kube_watch *watch;
-    bool down_said; /**< the watch's thread's */
     pthread_mutex_t lock;
     /* under lock */
+    struct ext_hearing hearing;
     struct ext_ledger *ledger;
     struct ext_uptake *uptake; /**< NULL: there are no caps */
     struct ext_snapshot *last; /**< conf.out's; replaced under the lock alone */
@@ -147,6 +148,11 @@ static int settle(struct ext_flights *flights, struct ext_snapshot *fresh, int64
     return rc < 0 ? rc : settled;
 }
 
+static void say_watching(const struct ext_flights *flights)
+{
+    kw_log_info(flights->conf.log, "watching pods that start");
+}
+
 void ext_flights_publish(struct ext_flights *flights, struct ext_snapshot *fresh, int64_t now_ns)
 {
     (void)pthread_mutex_lock(&flights->lock);
@@ -163,7 +169,10 @@ void ext_flights_publish(struct ext_flights *flights, struct ext_snapshot *fresh
     }
     flights->conf.stats->flights =
         is_blind(flights, now_ns) ? 0 : ext_ledger_count(flights->ledger);
+    bool back = ext_hearing_is_back(&flights->hearing, now_ns);
     (void)pthread_mutex_unlock(&flights->lock);
+    if (back)
+        say_watching(flights);
 }
 
 /** Takes a pod's watts from the room of its node, and of the domains around it. */
@@ -282,28 +291,29 @@ static void set_seen(struct ext_flights *flights, bool seen, int64_t now_ns)
     (void)pthread_mutex_unlock(&flights->lock);
 }
 
-static void say_up(struct ext_flights *flights)
+static void say_up(struct ext_flights *flights, int64_t now_ns)
 {
-    if (!flights->conf.stats->watching)
-        kw_log_info(flights->conf.log, "watching pods that start");
+    (void)pthread_mutex_lock(&flights->lock);
+    bool say = ext_hearing_up(&flights->hearing, now_ns);
+    (void)pthread_mutex_unlock(&flights->lock);
+    if (say)
+        say_watching(flights);
     flights->conf.stats->watching = true;
     flights->conf.stats->watch_lost = false;
-    flights->down_said = false;
 }
 
 static void say_down(struct ext_flights *flights, const char *cause, size_t len)
 {
-    char text[256];
-
-    if (!flights->down_said) {
-        (void)snprintf(text, sizeof(text), "%.*s", (int)(len < 255 ? len : 255), cause);
-        kw_log_warn(flights->conf.log,
-                    "pods that start are not seen: a burst of them is placed by measurements alone",
-                    kw_str("cause", text));
-    }
+    (void)pthread_mutex_lock(&flights->lock);
+    bool say = ext_hearing_down(&flights->hearing);
+    (void)pthread_mutex_unlock(&flights->lock);
+    if (say)
+        ext_hearing_say_lost(
+            flights->conf.log,
+            "pods that start are not seen: a burst of them is placed by measurements alone", cause,
+            len);
     flights->conf.stats->watching = false;
     flights->conf.stats->watch_lost = true;
-    flights->down_said = true;
 }
 
 void ext_flights_event(struct ext_flights *flights, enum kw_kube_event event, const char *json,
@@ -314,11 +324,11 @@ void ext_flights_event(struct ext_flights *flights, enum kw_kube_event event, co
     case KW_KUBE_SYNC_END:
         list_end(flights, now_ns);
         set_seen(flights, true, now_ns);
-        say_up(flights);
+        say_up(flights, now_ns);
         break;
     case KW_KUBE_UP:
         set_seen(flights, true, now_ns);
-        say_up(flights);
+        say_up(flights, now_ns);
         break;
     case KW_KUBE_ADDED:
     case KW_KUBE_MODIFIED: take_pod(flights, true, json, len, now_ns); break;
