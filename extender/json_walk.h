@@ -41,7 +41,12 @@ int ext_json_pass(struct kw_json *json);
  */
 static inline bool ext_json_field(const struct kw_json_token *key, const char *name)
 {
-    return (key->escaped || key->len == strlen(name)) && kw_json_equals(key, name, true);
+    const size_t len = strlen(name);
+
+    /* nearly always it is another field, or spelt as Kubernetes does */
+    if (!key->escaped && key->len != len)
+        return false;
+    return (!key->escaped && memcmp(key->at, name, len) == 0) || kw_json_equals(key, name, true);
 }
 
 /** Whether a key or string is exactly `text`. */
