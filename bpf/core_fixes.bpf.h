@@ -57,6 +57,7 @@ struct nsproxy {
     struct net *net_ns;
 } __attribute__((preserve_access_index));
 
+#define PF_EXITING 0x00000004 /* in task_struct.flags, from the beginning of a task's end */
 #define PF_KTHREAD 0x00200000 /* in task_struct.flags of kernel threads, idle tasks included */
 
 struct task_struct {

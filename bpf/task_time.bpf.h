@@ -69,7 +69,8 @@ static __always_inline bool knows_arrival(void)
 
 /* How long the task has had its CPU. Of what was stolen since its arrival the clock that this was
  * stamped by knows nothing, the booked time does; it begins earlier, or never, for tasks that are
- * not of the fair class. */
+ * not of the fair class. Of a task that ends it does not tell: with CONFIG_SCHED_AUTOGROUP the end
+ * takes the task off its queue and puts it back, whereupon booking begins again. */
 static __always_inline __s64 ran_since_arrival(const struct view *view, __u64 now_ns)
 {
     struct task_struct *task = view->task;
@@ -77,7 +78,7 @@ static __always_inline __s64 ran_since_arrival(const struct view *view, __u64 no
     __s64 ran_ns = (__s64)(READ(view, rq, clock) - READ(view, task, sched_info.last_arrival) +
                            now_ns - READ(view, rq, clock_task));
 
-    if (knows_booked()) {
+    if (knows_booked() && (READ(view, task, flags) & PF_EXITING) == 0) {
         __s64 booked_ns = (__s64)(READ(view, task, se.sum_exec_runtime) -
                                   READ(view, task, se.prev_sum_exec_runtime) + now_ns -
                                   READ(view, task, se.exec_start));
