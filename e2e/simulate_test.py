@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """kwatt simulate placement on the example files of docs/placement, and on files that are none."""
+import contextlib
 import json
 import os
 import pathlib
+import pty
 import subprocess
 import tempfile
 
@@ -59,5 +61,24 @@ def refusals() -> None:
     print("ok refusals")
 
 
+def progress() -> None:
+    """What is under way is said at a terminal, and nowhere else."""
+    command = [BUILD / "cli" / "kwatt", "simulate", "placement", "--fleet", str(FLEET), "--pods", str(PODS)]
+    silent = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert silent.stderr == "", silent
+    ours, terminal = pty.openpty()
+    shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, text=True, check=True)
+    os.close(terminal)
+    said = ""
+    with contextlib.suppress(OSError):  # its end
+        while True:
+            said += os.read(ours, 4096).decode()
+    os.close(ours)
+    assert shown.stdout == silent.stdout, shown
+    assert "policy 1 of 6: spread" in said and "policy 6 of 6: tiers" in said and said.endswith("\r\033[K"), said
+    print("ok progress")
+
+
 policies()
 refusals()
+progress()

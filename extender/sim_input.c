@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/csv.h"
 #include "common/num.h"
-#include "common/utf8.h"
 #include "extender/snapshot.h"
 
 #define COLUMNS_MAX 64
@@ -28,39 +28,13 @@ struct table {
     const struct known *known;
     size_t n_known;
     struct kw_err *err;
-    const char *at, *end;
-    size_t line; /* that `at` is behind, from 1 */
+    struct kw_csv csv;
+    size_t line; /* that the row began on, from 1 */
     size_t n_columns;
     int of[COLUMNS_MAX]; /* each column's index in known; -1: passed over */
     double *numbers;     /* of the row, by index in known */
     char (*texts)[FIELD_MAX + 1];
 };
-
-static bool next_line(struct table *table, const char **ret, size_t *ret_len)
-{
-    while (table->at < table->end) {
-        const char *end = memchr(table->at, '\n', (size_t)(table->end - table->at));
-        size_t len = (size_t)((end != NULL ? end : table->end) - table->at);
-        *ret = table->at;
-        *ret_len = len > 0 && table->at[len - 1] == '\r' ? len - 1 : len;
-        table->at += end != NULL ? len + 1 : len;
-        table->line++;
-        if (*ret_len > 0)
-            return true;
-    }
-    return false;
-}
-
-/** The field at *at, which moves behind it and its comma; NULL there: it was the last. */
-static size_t next_field(const char **at, const char *end, const char **ret)
-{
-    const char *comma = memchr(*at, ',', (size_t)(end - *at));
-    size_t len = (size_t)((comma != NULL ? comma : end) - *at);
-
-    *ret = *at;
-    *at = comma != NULL ? comma + 1 : NULL;
-    return len;
-}
 
 /** For messages: a value cut short, with nothing that a terminal takes for a command. */
 static const char *shown(const char *field, size_t len, char out[64])
@@ -75,38 +49,74 @@ static const char *shown(const char *field, size_t len, char out[64])
     return out;
 }
 
-static int read_names(struct table *table)
+/** The next field of the row, or of the next row. @return as kw_csv_next. */
+static int next_field(struct table *table, const char **ret, size_t *ret_len)
 {
-    const char *line = NULL, *field;
+    bool first = table->csv.last;
+    int rc = kw_csv_next(&table->csv, ret, ret_len);
+
+    if (first)
+        table->line = table->csv.line;
+    if (rc < 0)
+        (void)kw_err_set(table->err, rc,
+                         "line %zu: a quote has no end, or text behind it: it encloses a field, "
+                         "and is written twice inside",
+                         table->csv.line);
+    return rc;
+}
+
+/** What a column is to us. @return index in known; -1: nothing. */
+static int known_of(const struct table *table, const char *name, size_t len)
+{
+    for (size_t i = 0; i < table->n_known; i++) {
+        if (strlen(table->known[i].name) == len && memcmp(table->known[i].name, name, len) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+static int check_names(const struct table *table, const bool seen[COLUMNS_MAX], char separator)
+{
+    for (size_t i = 0; i < table->n_known; i++) {
+        if (!table->known[i].needed || seen[i])
+            continue;
+        if (separator != '\0')
+            return kw_err_set(table->err, -EBADMSG,
+                              "line %zu: its separator is %s: it has to be a comma, and numbers "
+                              "have a decimal point",
+                              table->line, separator == ';' ? "';'" : "a tab");
+        return kw_err_set(table->err, -EBADMSG, "line %zu: no column \"%s\"", table->line,
+                          table->known[i].name);
+    }
+    return 0;
+}
+
+/** Begins a file with the names of its columns. */
+static int read_names(struct table *table, const char *csv, size_t len)
+{
+    const char *field = NULL;
     char text[64];
-    size_t len = 0;
+    size_t n = 0;
     bool seen[COLUMNS_MAX] = {false};
 
-    if (!next_line(table, &line, &len))
-        return kw_err_set(table->err, -EBADMSG, "empty");
-    const char *at = line + kw_utf8_mark(line, len), *end = line + len;
-    while (at != NULL) {
-        size_t n = next_field(&at, end, &field);
-        int of = -1;
+    kw_csv_begin(&table->csv, csv, len);
+    do {
+        int rc = next_field(table, &field, &n);
+        if (rc == 0)
+            return kw_err_set(table->err, -EBADMSG, "empty");
+        if (rc < 0)
+            return rc;
         if (table->n_columns == COLUMNS_MAX)
             return kw_err_set(table->err, -EBADMSG, "more than %d columns", COLUMNS_MAX);
-        for (size_t i = 0; i < table->n_known; i++) {
-            if (strlen(table->known[i].name) == n && memcmp(table->known[i].name, field, n) == 0)
-                of = (int)i;
-        }
+        int of = known_of(table, field, n);
         if (of >= 0 && seen[of])
             return kw_err_set(table->err, -EBADMSG, "line %zu: column \"%s\" is there twice",
                               table->line, shown(field, n, text));
         if (of >= 0)
             seen[of] = true;
         table->of[table->n_columns++] = of;
-    }
-    for (size_t i = 0; i < table->n_known; i++) {
-        if (table->known[i].needed && !seen[i])
-            return kw_err_set(table->err, -EBADMSG, "line %zu: no column \"%s\"", table->line,
-                              table->known[i].name);
-    }
-    return 0;
+    } while (!table->csv.last);
+    return check_names(table, seen, kw_csv_other_separator(csv, len));
 }
 
 static int take_field(struct table *table, size_t column, const char *field, size_t len)
@@ -143,24 +153,23 @@ static int take_field(struct table *table, size_t column, const char *field, siz
 /** Reads the next row. @return 1; 0 after the last; -EBADMSG. */
 static int read_row(struct table *table)
 {
-    const char *line = NULL, *field;
+    const char *field = NULL;
     size_t len = 0, column = 0;
 
-    if (!next_line(table, &line, &len))
-        return 0;
     for (size_t i = 0; i < table->n_known; i++) {
         table->numbers[i] = table->known[i].otherwise;
         table->texts[i][0] = '\0';
     }
-    const char *at = line, *end = line + len;
-    for (; at != NULL; column++) {
-        size_t n = next_field(&at, end, &field);
-        if (column >= table->n_columns)
-            continue; /* counted, and refused below */
-        int rc = table->of[column] < 0 ? 0 : take_field(table, column, field, n);
+    do {
+        int rc = next_field(table, &field, &len);
+        if (rc <= 0)
+            return rc;
+        if (column < table->n_columns && table->of[column] >= 0)
+            rc = take_field(table, column, field, len);
         if (rc < 0)
             return rc;
-    }
+        column++;
+    } while (!table->csv.last);
     if (column != table->n_columns)
         return kw_err_set(table->err, -EBADMSG, "line %zu: not %zu values, as the first line has",
                           table->line, table->n_columns);
@@ -285,16 +294,11 @@ int ext_sim_read_fleet(const char *csv, size_t len, struct ext_sim_input *input,
 {
     double numbers[N_FLEET];
     char texts[N_FLEET][FIELD_MAX + 1];
-    struct table table = {.known = fleet_columns,
-                          .n_known = N_FLEET,
-                          .err = err,
-                          .at = csv,
-                          .end = csv + len,
-                          .numbers = numbers,
-                          .texts = texts};
+    struct table table = {
+        .known = fleet_columns, .n_known = N_FLEET, .err = err, .numbers = numbers, .texts = texts};
     kw_cleanup_free struct names *names = calloc(1, sizeof(*names));
     size_t cap = 0;
-    int rc = names == NULL ? -ENOMEM : read_names(&table);
+    int rc = names == NULL ? -ENOMEM : read_names(&table, csv, len);
 
     while (rc == 0 && (rc = read_row(&table)) > 0)
         rc = add_point(&table, names, input, &cap);
@@ -387,16 +391,11 @@ int ext_sim_read_pods(const char *csv, size_t len, struct ext_sim_input *input, 
 {
     double numbers[N_PODS];
     char texts[N_PODS][FIELD_MAX + 1];
-    struct table table = {.known = pod_columns,
-                          .n_known = N_PODS,
-                          .err = err,
-                          .at = csv,
-                          .end = csv + len,
-                          .numbers = numbers,
-                          .texts = texts};
+    struct table table = {
+        .known = pod_columns, .n_known = N_PODS, .err = err, .numbers = numbers, .texts = texts};
     kw_cleanup_free struct workloads *workloads = calloc(1, sizeof(*workloads));
     size_t cap = 0;
-    int rc = workloads == NULL ? -ENOMEM : read_names(&table);
+    int rc = workloads == NULL ? -ENOMEM : read_names(&table, csv, len);
 
     while (rc == 0 && (rc = read_row(&table)) > 0)
         rc = add_pod(&table, workloads, input, &cap);

@@ -7,7 +7,7 @@
 #include "extender/sim.h"
 
 /*
- * Fleets and pods of operators, as CSV: a line of names, then a line a row; no quotes. Columns
+ * Fleets and pods of operators, as CSV (common/csv.h): a row of names, then the others. Columns
  * stand in any order, unknown ones are passed over (docs/placement.md lists them). Pure.
  */
 

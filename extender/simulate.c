@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -206,12 +207,77 @@ static void write_row(const struct settings *settings, const char *policy,
                   result->over_permille / 10, result->unplaced, result->waited, result->wakes);
 }
 
-static int simulate(const struct settings *settings, FILE *out, struct kw_err *err)
+static struct ext_sim_conf conf_of(const struct settings *settings, enum ext_sim_policy policy,
+                                   double to_s)
+{
+    struct ext_sim_conf conf = ext_sim_defaults(policy, to_s);
+
+    conf.profile = settings->resource_scores ? EXT_SIM_PROFILE_DEFAULT : EXT_SIM_PROFILE_QUIET;
+    conf.weight = (unsigned)settings->weight;
+    conf.interval_s = (double)settings->interval_ns / (double)KW_NS_PER_S;
+    conf.late_s = (double)settings->late_ns / (double)KW_NS_PER_S;
+    conf.tier_age_s = (double)settings->tier_age_ns / (double)KW_NS_PER_S;
+    conf.noise = settings->noise;
+    conf.seed = settings->seed;
+    return conf;
+}
+
+/** What is under way, for somebody who waits at a terminal; -1 elsewhere. */
+struct progress {
+    int terminal;
+    unsigned n, n_policies;
+    uint64_t begun_ns;
+};
+
+static void show_progress(struct progress *progress, const char *policy,
+                          const struct ext_sim_input *input)
+{
+    if (progress->terminal >= 0)
+        (void)dprintf(progress->terminal,
+                      "\r\033[Kpolicy %u of %u: %s, %zu pods on %zu nodes (%llu s so far)",
+                      ++progress->n, progress->n_policies, policy, input->n_pods, input->n_nodes,
+                      (unsigned long long)((kw_now_ns() - progress->begun_ns) / KW_NS_PER_S));
+}
+
+static void erase_progress(const struct progress *progress)
+{
+    if (progress->terminal >= 0)
+        (void)dprintf(progress->terminal, "\r\033[K");
+}
+
+static int run_all(const struct settings *settings, const struct ext_sim_input *input,
+                   struct progress *progress, FILE *out, struct kw_err *err)
+{
+    struct ext_sim_result base = {0}, result;
+    double to_s = last_end_s(input);
+    bool first = true;
+
+    for (unsigned policy = 0; policy < EXT_SIM_POLICY__MAX; policy++) {
+        if (settings->policy != ALL && settings->policy != policy)
+            continue;
+        struct ext_sim_conf conf = conf_of(settings, policy, to_s);
+        show_progress(progress, ext_sim_policy_names[policy], input);
+        int rc = ext_sim_run(input, &conf, &result, NULL);
+        erase_progress(progress);
+        if (rc < 0)
+            return kw_err_set(err, rc, "%s", kw_errno_text(rc));
+        if (policy == EXT_SIM_SPREAD)
+            base = result;
+        write_row(settings, ext_sim_policy_names[policy], &result, &base, first, out);
+        first = false;
+    }
+    return 0;
+}
+
+/** @param messages where progress is shown if it is a terminal. */
+static int simulate(const struct settings *settings, FILE *out, FILE *messages, struct kw_err *err)
 {
     kw_cleanup(ext_sim_input_free) struct ext_sim_input input = {0};
-    struct ext_sim_result base = {0}, result;
+    int fd = fileno(messages); /* -1: a stream in memory */
+    struct progress progress = {.terminal = fd >= 0 && isatty(fd) ? fd : -1,
+                                .n_policies = settings->policy == ALL ? EXT_SIM_POLICY__MAX : 1,
+                                .begun_ns = kw_now_ns()};
     int rc = read_file(settings->fleet, "fleet", ext_sim_read_fleet, &input, err);
-    bool first = true;
 
     if (rc == 0)
         rc = read_file(settings->pods, "pods", ext_sim_read_pods, &input, err);
@@ -220,28 +286,10 @@ static int simulate(const struct settings *settings, FILE *out, struct kw_err *e
     if (settings->output == JSON)
         (void)fprintf(out, "{\"nodes\":%zu,\"pods\":%zu,\"seconds\":%.0f,\"policies\":[",
                       input.n_nodes, input.n_pods, last_end_s(&input));
-    for (unsigned policy = 0; policy < EXT_SIM_POLICY__MAX; policy++) {
-        struct ext_sim_conf conf = ext_sim_defaults(policy, last_end_s(&input));
-        if (settings->policy != ALL && settings->policy != policy)
-            continue;
-        conf.profile = settings->resource_scores ? EXT_SIM_PROFILE_DEFAULT : EXT_SIM_PROFILE_QUIET;
-        conf.weight = (unsigned)settings->weight;
-        conf.interval_s = (double)settings->interval_ns / (double)KW_NS_PER_S;
-        conf.late_s = (double)settings->late_ns / (double)KW_NS_PER_S;
-        conf.tier_age_s = (double)settings->tier_age_ns / (double)KW_NS_PER_S;
-        conf.noise = settings->noise;
-        conf.seed = settings->seed;
-        rc = ext_sim_run(&input, &conf, &result, NULL);
-        if (rc < 0)
-            return kw_err_set(err, rc, "%s", kw_errno_text(rc));
-        if (policy == EXT_SIM_SPREAD)
-            base = result;
-        write_row(settings, ext_sim_policy_names[policy], &result, &base, first, out);
-        first = false;
-    }
-    if (settings->output == JSON)
+    rc = run_all(settings, &input, &progress, out, err);
+    if (rc == 0 && settings->output == JSON)
         (void)fprintf(out, "]}\n");
-    return 0;
+    return rc;
 }
 
 /** -o as kubectl has it. */
@@ -265,7 +313,7 @@ int ext_simulate(int argc, char **argv, char *const *envp, FILE *out, FILE *err)
     if (rc == KW_CONF_DONE)
         return 0;
     if (rc == 0)
-        rc = simulate(&settings, out, &why);
+        rc = simulate(&settings, out, err, &why);
     kw_conf_free(&program, &settings);
     if (rc < 0) {
         (void)fprintf(err, "kwatt simulate placement: %s\n", why.text);

@@ -60,6 +60,31 @@ static void test_pods(void **state)
     ext_sim_input_free(&input);
 }
 
+/** As spreadsheets write them: all quoted, what else is there too, and line ends of Windows. */
+static void test_quoted(void **state)
+{
+    (void)state;
+    static const char fleet[] =
+        "\xef\xbb\xbf\"node\",\"rack, row\",\"work_units\",\"load_pct\",\"watts\"\r\n"
+        "\"a\",\"7, 2\",\"4\",\"0\",\"10.5\"\r\n"
+        "\"a\",\"say \"\"8\"\"\",4,100,20\r\n";
+    static const char pods[] = "\"pod\",arrival_s,end_s,request_cores,use,note\n"
+                               "\"p\",\"1\",2,3,\"4\",\"two\nlines\"\n"
+                               "\"q\",1,2,\"x\",4,\n";
+    struct ext_sim_input input = {0};
+    struct kw_err err = {0};
+
+    assert_int_equal(ext_sim_read_fleet(fleet, sizeof(fleet) - 1, &input, &err), 0);
+    assert_string_equal(input.nodes[0].name, "a");
+    assert_int_equal(input.nodes[0].curve.knots[0].mw, 10500);
+    assert_int_equal(ext_sim_read_pods(pods, sizeof(pods) - 1, &input, &err), -EBADMSG);
+    assert_string_equal(err.text,
+                        "line 4, column 4 (request_cores): \"x\" is no number from 0 to 1e+06");
+    assert_int_equal(input.n_pods, 1);
+    assert_true(input.pods[0].work_mcpu == 4000);
+    ext_sim_input_free(&input);
+}
+
 static void test_faults(void **state)
 {
     (void)state;
@@ -90,6 +115,12 @@ static void test_faults(void **state)
         {false, PODS "p,1,2,nan,1\n",
          "line 2, column 4 (request_cores): \"nan\" is no number from 0 to 1e+06"},
         {false, PODS, "no pods"},
+        {true, "node;work_units;load_pct;watts\na;4;0;10,5\n",
+         "line 1: its separator is ';': it has to be a comma, and numbers have a decimal point"},
+        {false, "pod\tarrival_s\tend_s\trequest_cores\tuse\n", "line 1: its separator is a tab"},
+        {true, FLEET "\"a,4,0,10\na,4,100,20\n", "line 2: a quote has no end, or text behind it"},
+        {true, FLEET "a,4,0,10\n\"a\"b,4,100,20\n",
+         "line 3: a quote has no end, or text behind it"},
     };
 
     for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
@@ -111,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fleet),
         cmocka_unit_test(test_pods),
+        cmocka_unit_test(test_quoted),
         cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
