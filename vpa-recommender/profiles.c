@@ -188,16 +188,26 @@ static int64_t lived_ms(const struct kw_pod_record *record, int64_t now_unix_ms)
     return lived >= (ended ? ENDED_MIN_MS : LIVED_MIN_MS) ? lived : 0;
 }
 
+/** @return a list of `n` with room for one more; NULL: out of memory, and the list is as it was. */
+static void *with_room(void *list, size_t n, size_t *cap, size_t size)
+{
+    size_t wanted = *cap == 0 ? 4 : *cap * 2;
+
+    if (n < *cap)
+        return list;
+    void *grown = reallocarray(list, wanted, size);
+    if (grown != NULL)
+        *cap = wanted;
+    return grown;
+}
+
 static int add_pod(struct rec_profile_pods *pods, const struct one_pod *pod)
 {
-    if (pods->n == pods->cap) {
-        size_t cap = pods->cap == 0 ? 4 : pods->cap * 2;
-        struct one_pod *grown = reallocarray(pods->items, cap, sizeof(*grown));
-        if (grown == NULL)
-            return -ENOMEM;
-        pods->items = grown;
-        pods->cap = cap;
-    }
+    struct one_pod *items = with_room(pods->items, pods->n, &pods->cap, sizeof(*items));
+
+    if (items == NULL)
+        return -ENOMEM;
+    pods->items = items;
     pods->items[pods->n++] = *pod;
     return 0;
 }
@@ -256,14 +266,11 @@ int rec_profiles_add_life(struct rec_profiles *profiles, const char *key,
     if (found == NULL)
         return 0;
     struct rec_profile_pods *pods = *found;
-    if (pods->n_lives == pods->cap_lives) {
-        size_t cap = pods->cap_lives == 0 ? 4 : pods->cap_lives * 2;
-        struct rec_life *grown = reallocarray(pods->lives, cap, sizeof(*grown));
-        if (grown == NULL)
-            return -ENOMEM;
-        pods->lives = grown;
-        pods->cap_lives = cap;
-    }
+    struct rec_life *lives =
+        with_room(pods->lives, pods->n_lives, &pods->cap_lives, sizeof(*lives));
+    if (lives == NULL)
+        return -ENOMEM;
+    pods->lives = lives;
     pods->lives[pods->n_lives++] = *life;
     return 0;
 }

@@ -242,6 +242,26 @@ static void tell_machines(void)
     }
 }
 
+/** What is misattributed in a scenario, beside CPU time. @param bound of the ratio; NAN: none. */
+static void tell_beside_ratio(const struct scenario *scenario, const char *what, double bound)
+{
+    double ratio = run_seeds(scenario, &run_methods[RATIO], 100 * KW_NS_PER_MS).misattributed;
+    char name[96];
+
+    for (size_t m = KWATT; m <= KWATT_TIME; m++) {
+        (void)snprintf(name, sizeof(name), "%s: %s", what, run_methods[m].name);
+        print(&(struct figure){
+            .name = name,
+            .value =
+                PERCENT(run_seeds(scenario, &run_methods[m], 100 * KW_NS_PER_MS).misattributed),
+            .unit = "% misattributed",
+            .reference = run_methods[RATIO].name,
+            .reference_value = PERCENT(ratio),
+            .bound = bound,
+            .on_ratio = !isnan(bound)});
+    }
+}
+
 /** Pods that are replicas of few owners, each a little off in speed and in energy; or far off, as a
  * leader and its followers. */
 static void tell_replicas(void)
@@ -251,25 +271,14 @@ static void tell_replicas(void)
         double churn_per_s, unlike;
     } kinds[] = {{"", 0, 0.05}, {", churn", 0.2, 0.05}, {", 40 % unlike", 0, 0.4}};
     struct scenario scenario = {.conf = sim_node_defaults(301, 20, 14), .idle_factor = 1};
-    char name[96];
+    char what[64];
 
     scenario.conf.owners = 5;
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         scenario.conf.churn_per_s = kinds[k].churn_per_s;
         scenario.conf.unlike = kinds[k].unlike;
-        double ratio = run_seeds(&scenario, &run_methods[RATIO], 100 * KW_NS_PER_MS).misattributed;
-        for (size_t m = KWATT; m <= KWATT_TIME; m++) {
-            (void)snprintf(name, sizeof(name), "20 replicas of 5 owners%s: %s", kinds[k].which,
-                           run_methods[m].name);
-            print(&(struct figure){
-                .name = name,
-                .value = PERCENT(
-                    run_seeds(&scenario, &run_methods[m], 100 * KW_NS_PER_MS).misattributed),
-                .unit = "% misattributed",
-                .reference = run_methods[RATIO].name,
-                .reference_value = PERCENT(ratio),
-                .bound = NAN});
-        }
+        (void)snprintf(what, sizeof(what), "20 replicas of 5 owners%s", kinds[k].which);
+        tell_beside_ratio(&scenario, what, NAN);
     }
 }
 
@@ -278,7 +287,7 @@ static void tell_replicas(void)
 static void tell_swings(void)
 {
     static const double lengths_s[] = {2, 20, 20};
-    char name[96];
+    char what[64];
 
     for (size_t k = 0; k < sizeof(lengths_s) / sizeof(lengths_s[0]); k++) {
         bool steady = k == 2;
@@ -287,20 +296,9 @@ static void tell_swings(void)
             .idle_factor = 1};
         scenario.conf.swing_s = lengths_s[k];
         scenario.conf.load = steady ? SIM_LOAD_STEADY : SIM_LOAD_BURSTS;
-        double ratio = run_seeds(&scenario, &run_methods[RATIO], 100 * KW_NS_PER_MS).misattributed;
-        for (size_t m = KWATT; m <= KWATT_TIME; m++) {
-            (void)snprintf(name, sizeof(name), "phases of %g s%s: %s", lengths_s[k],
-                           steady ? ", 8 pods on all threads" : "", run_methods[m].name);
-            print(&(struct figure){
-                .name = name,
-                .value = PERCENT(
-                    run_seeds(&scenario, &run_methods[m], 100 * KW_NS_PER_MS).misattributed),
-                .unit = "% misattributed",
-                .reference = run_methods[RATIO].name,
-                .reference_value = PERCENT(ratio),
-                .bound = 1,
-                .on_ratio = true});
-        }
+        (void)snprintf(what, sizeof(what), "phases of %g s%s", lengths_s[k],
+                       steady ? ", 8 pods on all threads" : "");
+        tell_beside_ratio(&scenario, what, 1);
     }
 }
 

@@ -16,22 +16,8 @@
 #include "node-agent/metering.h"
 #include "node-agent/source.h"
 #include "tests/support/cmocka.h"
+#include "tests/support/count_alloc.h"
 #include "tests/unit/node-agent/meter_rig.h"
-
-static size_t allocations;
-
-#define WRAP(name, params, args)   \
-    void *__real_##name params;    \
-    void *__wrap_##name params;    \
-    void *__wrap_##name params     \
-    {                              \
-        allocations++;             \
-        return __real_##name args; \
-    }
-WRAP(malloc, (size_t n), (n))
-WRAP(calloc, (size_t n, size_t size), (n, size))
-WRAP(realloc, (void *old, size_t n), (old, n))
-WRAP(reallocarray, (void *old, size_t n, size_t size), (old, n, size))
 
 /* The played meter, shared with its thread. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -221,10 +207,10 @@ static void test_platform_blocked(void **state)
     assert_int_equal(window.slots[0].delta_uj, 50);
     assert_int_equal(window.quality, 0);
     /* in steady state a reading of all meters allocates nothing; the meter's thread stands still */
-    size_t before = allocations;
+    size_t before = kwt_allocations();
     for (unsigned i = 0; i < 100; i++)
         (void)agent_metering_read(metering, NULL, 2 * KW_NS_PER_S + i * KW_NS_PER_MS, 0, &window);
-    assert_int_equal(allocations, before);
+    assert_int_equal(kwt_allocations(), before);
     /* the better meter is silent: what there is takes its place */
     assert_true(window.has_platform);
     assert_string_equal(window.platform_source, "psys");

@@ -10,26 +10,12 @@
 #include "node-agent/recorder.h"
 #include "node-agent/replay.h"
 #include "tests/support/cmocka.h"
+#include "tests/support/count_alloc.h"
 #include "tests/support/tree.h"
 
 #define WINDOWS   200
 #define WINDOW_NS UINT64_C(100000000)
 #define GROWTHS   20 /* of a buffer, twofold, from some bytes to 4 MiB */
-
-static _Atomic size_t allocations; /* the recorder's thread writes */
-
-#define WRAP(name, params, args)   \
-    void *__real_##name params;    \
-    void *__wrap_##name params;    \
-    void *__wrap_##name params     \
-    {                              \
-        allocations++;             \
-        return __real_##name args; \
-    }
-WRAP(malloc, (size_t n), (n))
-WRAP(calloc, (size_t n, size_t size), (n, size))
-WRAP(realloc, (void *old, size_t n), (old, n))
-WRAP(reallocarray, (void *old, size_t n, size_t size), (old, n, size))
 
 static struct kwt_tree tree;
 static char file[128];
@@ -203,7 +189,7 @@ static void test_methods_allocate_nothing(void **state)
                                           .features = features};
             struct agent_split split = {.shares = shares};
             if (k == 2) /* each domain had its first window */
-                before = allocations;
+                before = kwt_allocations();
             for (size_t i = 0; i < 200; i++) /* a new one in every window, and one that ended */
                 features[i] =
                     (struct agent_features){.workload = i > 0 ? i + k : 0,
@@ -214,7 +200,7 @@ static void test_methods_allocate_nothing(void **state)
             agent_attributions[m]->forget(self, k);
             agent_attributions[m]->split(self, &window, &split);
         }
-        assert_int_equal(allocations, before);
+        assert_int_equal(kwt_allocations(), before);
         agent_attributions[m]->close(&self);
     }
 }
@@ -229,10 +215,10 @@ static void test_windows_allocate_nothing(void **state)
     begin(&rig, UINT64_MAX);
     for (unsigned k = 0; k < 50; k++)
         window(&rig, k);
-    size_t before = allocations;
+    size_t before = kwt_allocations();
     for (unsigned k = 50; k < 3050; k++)
         window(&rig, k);
-    assert_true(allocations - before <= 2 * GROWTHS);
+    assert_true(kwt_allocations() - before <= 2 * GROWTHS);
     end(&rig);
     assert_int_equal(unlink(file), 0); /* others begin it anew */
 }
