@@ -244,11 +244,13 @@ static int read_value(struct reader *reader, size_t column, const char *field, s
         len = NUMBER_MAX;
     memcpy(text, field, len);
     text[len] = '\0';
-    if (kw_parse_double(text, 0, max, ret) < 0)
-        return kw_err_set(reader->err, -EBADMSG,
-                          "line %zu, column %zu: \"%s\" is no number from 0 to %g", reader->line,
-                          column + 1, text, max);
-    return 1;
+    if (kw_parse_double(text, 0, max, ret) >= 0)
+        return 1;
+    for (char *c = text; *c != '\0'; c++) /* it goes to terminals */
+        *c = *c < ' ' || *c > '~' ? '?' : *c;
+    return kw_err_set(reader->err, -EBADMSG,
+                      "line %zu, column %zu: \"%s\" is no number from 0 to %g", reader->line,
+                      column + 1, text, max);
 }
 
 /** A model is of one machine: whether a row is of the same as those before it. */

@@ -127,6 +127,7 @@ static void test_what_is_refused(void **state)
         {"cpu_time,package_w\n1,2\nx,3\n", NULL, "line 3, column 1: \"x\""},
         {"cpu_time,package_w\n1,1e9\n", NULL, "line 2, column 2"},
         {"cpu_time,package_w\n-1,1\n", NULL, "line 2, column 1"},
+        {"cpu_time,package_w\n1,2\033[2J\n", NULL, "line 2, column 2: \"2?[2J\" is no number"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
