@@ -26,7 +26,7 @@ struct ext_score_pod {
 struct ext_score_scratch {
     float value; /**< cost in milliwatts (efficient) or crowding (performance); -1: unknown; -2:
                     asleep, and the pod too short to wake it */
-    float fill;  /**< used / capacity, 0 where the pod would overload the node */
+    float fill;  /**< used / capacity, 0 where the pod would fill the node too much for a tie */
 };
 
 /** A scoring under way. Fields are private. */

@@ -57,9 +57,8 @@ static void check_cost(const struct ext_demand *demand, const struct ext_place *
         want.value = EXT_SCORE_SHUNNED;
     } else {
         want.value = (float)ext_place_cost_mw(place, demand->mcpu, demand->wakes_per_ms);
-        want.fill = place->at_mcpu + demand->mcpu > (double)place->capacity_mcpu ? 0
-                    : place->tie < 0.8F                                          ? place->tie
-                                                                                 : 0.8F;
+        double full_mcpu = (double)0.8F * (double)place->capacity_mcpu;
+        want.fill = place->at_mcpu + demand->mcpu > full_mcpu ? 0 : fminf(place->tie, 0.8F);
     }
     assert_memory_equal(got, &want, sizeof(want));
 }

@@ -99,10 +99,11 @@ static void test_ties_go_to_the_fuller(void **state)
     CHECK(&core, {4, 5000, 10}, {4, 5100, 10}); /* as full as can be told */
     /* nor do dear ones from ties */
     CHECK(&core, {4, 1000, 5}, {4, 5000, 10}, {14, 0, 0}, {14, 9000, 0});
-    /* beyond four fifths fuller is no better */
+    /* one that the pod would fill beyond four fifths wins nothing by being full */
+    CHECK(&core, {4, 1000, 2}, {4, 5000, 10}, {4, 7001, 0});
+    CHECK(&core, {4, 5000, 6}, {4, 7000, 10}, {4, 8900, 0});
+    CHECK(&small, {4, 7000, 8}, {4, 7900, 10}, {4, 7901, 0});
     CHECK(&core, {4, 8000, 10}, {4, 8900, 10});
-    CHECK(&core, {4, 7000, 8}, {4, 8900, 10});
-    /* a node that the pod would overload wins nothing by being full */
     CHECK(&core, {4, 1000, 2}, {4, 5000, 10}, {4, 9500, 0});
 }
 
