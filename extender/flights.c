@@ -133,10 +133,11 @@ static int settle(struct ext_flights *flights, struct ext_snapshot *fresh, int64
         if (fresh->nodes[i].in_flight_mcpu != in_flight)
             ext_snapshot_set_in_flight(fresh, i, in_flight);
     }
-    if (ext_pool_level(fresh->nodes, fresh->n))
+    int reached = ext_pool_reach(fresh->nodes, fresh->n);
+    if (ext_pool_level(fresh->nodes, fresh->n) || reached != 0)
         ext_snapshot_restand(fresh);
     if (capping == NULL)
-        return 0;
+        return reached < 0 ? reached : 0;
     struct ext_use use = EXT_USE_AS_EXPECTED;
     /* without deviations what is expected counts, exactly, and nothing that was learnt beside it */
     if (capped && sigmas > 0)
@@ -145,7 +146,8 @@ static int settle(struct ext_flights *flights, struct ext_snapshot *fresh, int64
     if (fresh->caps != NULL)
         fresh->caps->use = use;
     tell_use(flights->conf.stats, capped ? &use : &(const struct ext_use){0});
-    return rc < 0 ? rc : settled;
+    rc = rc < 0 ? rc : settled;
+    return rc < 0 || reached >= 0 ? rc : reached;
 }
 
 static void say_watching(const struct ext_flights *flights)

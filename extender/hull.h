@@ -59,6 +59,8 @@ struct ext_pricing {
     uint32_t sleep_mw;    /**< what it draws asleep */
     bool sleepable;       /**< empty, it goes to sleep: its idle watts can be saved */
     bool asleep;          /**< now: its last sample is none to place by */
+    uint8_t reach;        /**< knot of the curve up to which all work of the cluster would fill it;
+                             0: the last */
 };
 
 /** Bounds of energy_price and risk. */

@@ -154,7 +154,8 @@ static void give_hull(struct ext_node *node, const struct kw_curve *curve,
     if (like != NULL && like->pricing.work_per_mcpu == node->pricing.work_per_mcpu &&
         like->pricing.sleepable == node->pricing.sleepable &&
         like->pricing.sleep_mw == node->pricing.sleep_mw &&
-        like->pricing.wake_uj == node->pricing.wake_uj)
+        like->pricing.wake_uj == node->pricing.wake_uj &&
+        like->pricing.reach == node->pricing.reach)
         node->hull = like->hull;
     else
         ext_hull_build(curve, &node->pricing, &node->hull);
@@ -212,19 +213,31 @@ int ext_pool_settle(struct ext_node *nodes, size_t n)
 
 /** Fill of a class. */
 struct level {
-    uint64_t machine; /* 0: free */
+    uint64_t peers; /* 0: free */
     uint64_t sum_millionths, n;
 };
 
 /** Place of a class in an open-addressed table. @return NULL where there is none left. */
-static struct level *find_level(struct level levels[CLASSES_MAX], uint64_t machine)
+static struct level *find_level(struct level levels[CLASSES_MAX], uint64_t peers)
 {
     for (size_t i = 0; i < CLASSES_MAX; i++) {
-        struct level *level = &levels[(machine + i) & (CLASSES_MAX - 1)];
-        if (level->machine == 0 || level->machine == machine)
+        struct level *level = &levels[(peers + i) & (CLASSES_MAX - 1)];
+        if (level->peers == 0 || level->peers == peers)
             return level;
     }
     return NULL;
+}
+
+/** Machines that are best filled evenly: of one class, and by one price of energy, since where that
+ * is low they are better filled than where it is high. */
+static uint64_t peers_of(const struct ext_node *node)
+{
+    float price = node->pricing.energy_price;
+
+    if (!(price > 0) || price == 1)
+        return node->machine;
+    uint64_t hash = ext_hash((const char *)&price, sizeof(price), node->machine);
+    return hash == 0 ? 1 : hash;
 }
 
 static bool has_peers(const struct ext_node *node)
@@ -232,15 +245,22 @@ static bool has_peers(const struct ext_node *node)
     return node->has_curve && node->pooled && !node->pricing.asleep;
 }
 
+/** Work that a milli-core of a node does. */
+static double work_of(const struct ext_node *node)
+{
+    return node->pricing.work_per_mcpu > 0 ? node->pricing.work_per_mcpu : 1;
+}
+
 static void add_level(struct level levels[CLASSES_MAX], const struct ext_node *node)
 {
-    struct level *level = find_level(levels, node->machine);
-    double work = node->pricing.work_per_mcpu > 0 ? node->pricing.work_per_mcpu : 1;
-    double fill = (node->used_mcpu + node->in_flight_mcpu / work) / (double)node->capacity_mcpu;
+    uint64_t peers = peers_of(node);
+    struct level *level = find_level(levels, peers);
+    double fill =
+        (node->used_mcpu + node->in_flight_mcpu / work_of(node)) / (double)node->capacity_mcpu;
 
     if (level == NULL)
         return;
-    level->machine = node->machine;
+    level->peers = peers;
     level->sum_millionths += (uint64_t)(fmin(fill, 1) * 1e6); /* a sum of integers has no order */
     level->n++;
 }
@@ -249,19 +269,20 @@ bool ext_pool_level(struct ext_node *nodes, size_t n)
 {
     struct level levels[CLASSES_MAX] = {0};
     bool changed = false, alike = true;
-    uint64_t machine = 0;
+    uint64_t first = 0;
 
     for (size_t i = 0; i < n; i++) {
         if (!nodes[i].has_curve || nodes[i].pricing.asleep)
             continue;
-        machine = machine == 0 ? nodes[i].machine : machine;
-        alike = alike && nodes[i].pooled && nodes[i].machine == machine;
+        uint64_t peers = peers_of(&nodes[i]);
+        first = first == 0 ? peers : first;
+        alike = alike && nodes[i].pooled && peers == first;
         if (has_peers(&nodes[i]))
             add_level(levels, &nodes[i]);
     }
     for (size_t i = 0; i < n; i++) {
         const struct level *level =
-            has_peers(&nodes[i]) ? find_level(levels, nodes[i].machine) : NULL;
+            has_peers(&nodes[i]) ? find_level(levels, peers_of(&nodes[i])) : NULL;
         uint8_t fill = 0;
         if (level != NULL && level->n > 1)
             fill = (uint8_t)(EXT_PEERS_FILL_MIN +
@@ -271,4 +292,51 @@ bool ext_pool_level(struct ext_node *nodes, size_t n)
         nodes[i].alike = alike;
     }
     return changed;
+}
+
+/** All work that is there, what is in flight included. */
+static double all_work(const struct ext_node *nodes, size_t n)
+{
+    uint64_t sum = 0; /* of integers, which has no order */
+
+    for (size_t i = 0; i < n; i++) {
+        const struct ext_node *node = &nodes[i];
+        if (!node->has_curve)
+            continue;
+        double used_mcpu =
+            node->pricing.asleep ? 0 : fmin(node->used_mcpu, (double)node->capacity_mcpu);
+        sum += (uint64_t)(used_mcpu * work_of(node) + node->in_flight_mcpu);
+    }
+    return (double)sum;
+}
+
+/** Knot up to which so much work would fill a node; 0: the last. */
+static uint8_t knot_at(const struct ext_node *node, double work_mcpu)
+{
+    double permille = 1000 * work_mcpu / (work_of(node) * (double)node->capacity_mcpu);
+    uint32_t last = node->watts.n > 0 ? node->watts.n - 1u : 0, knot = 1;
+
+    if (last < 2 || permille > node->watts.load_permille[last - 1])
+        return 0;
+    while (knot < last && node->watts.load_permille[knot] < permille)
+        knot++;
+    return (uint8_t)(knot < last ? knot : 0);
+}
+
+int ext_pool_reach(struct ext_node *nodes, size_t n)
+{
+    double work_mcpu = EXT_POOL_REACH * all_work(nodes, n);
+    bool changed = false;
+
+    for (size_t i = 0; i < n; i++) {
+        struct ext_node *node = &nodes[i];
+        uint8_t reach = node->has_curve ? knot_at(node, work_mcpu) : node->pricing.reach;
+        if (reach == node->pricing.reach)
+            continue;
+        node->pricing.reach = reach;
+        ext_pool_reprice(node);
+        changed = true;
+    }
+    int rc = changed ? ext_pool_settle(nodes, n) : 0;
+    return rc < 0 ? rc : changed;
 }

@@ -94,8 +94,16 @@ int ext_sim_view_renew(struct ext_sim *sim)
         if (view->in_flight_mcpu[i] > 0)
             ext_snapshot_set_in_flight(view->snapshot, i, view->in_flight_mcpu[i]);
     }
-    if (ext_pool_level(view->snapshot->nodes, n))
+    int reached = ext_pool_reach(view->snapshot->nodes, n);
+    if (reached < 0)
+        return reached;
+    if (ext_pool_level(view->snapshot->nodes, n) || reached > 0)
         ext_snapshot_restand(view->snapshot);
+    for (size_t i = 0; reached > 0 && i < n; i++) { /* the next snapshot is made of these */
+        view->nodes[i].pricing.reach = view->snapshot->nodes[i].pricing.reach;
+        view->nodes[i].hull = view->snapshot->nodes[i].hull;
+        view->nodes[i].pooled = view->snapshot->nodes[i].pooled;
+    }
     return 0;
 }
 

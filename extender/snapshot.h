@@ -27,17 +27,17 @@ struct ext_node {
         fresh_ns; /**< when what the sample says was true; may lie before this machine's start */
     uint64_t interval_ns;       /**< how often the agent publishes, as far as it said */
     struct ext_pricing pricing; /**< the hull is built with it: a change of its work_per_mcpu,
-                                   sleepable, sleep_mw or, where it is sleepable, wake_uj wants
-                                   ext_pool_reprice */
+                                   sleepable, sleep_mw, reach or, where it is sleepable, wake_uj
+                                   wants ext_pool_reprice */
     struct ext_hull hull;
     const char *name; /**< NUL-terminated, owned by the snapshot; NULL: an empty place */
     uint16_t name_len;
     bool sleep_told : 1; /**< the API server was asked about its sleep */
     bool has_curve : 1;  /**< false: the hull is not set, and the node is unknown to scoring */
     bool pooled : 1;     /**< the hull is of a shared curve (extender/pool.h) */
-    bool alike : 1;      /**< all nodes that are awake and known share its curve */
-    uint8_t peers_fill;  /**< mean fill of those that share its curve, plus EXT_PEERS_FILL_MIN; 0:
-                            none do */
+    bool alike : 1;      /**< all nodes that are awake and known share its curve and its price */
+    uint8_t peers_fill;  /**< mean fill of those that share both, plus EXT_PEERS_FILL_MIN; 0: none
+                            do */
     uint16_t zone; /**< place in the snapshot's zones, plus 1; EXT_ZONE_NONE; EXT_ZONE_UNLISTED */
     double score;  /**< its score in the sorted set of nodes when it was read */
     uint64_t epoch, seq;

@@ -361,6 +361,82 @@ static void test_every_curve(void **state)
     }
 }
 
+/* A cluster with less work than fills a node: the hull ends there, and begins anew behind. */
+static void test_reach(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t watts[4]; /* at 0, 10, 50 and 100 % */
+        uint8_t reach;
+        double first_w, half_w; /* of a load of 10 % and of 50 % */
+    } cases[] = {
+        {"work without end", {100, 145, 150, 200}, 0, 10 + EXT_LEAN * 35, 50},
+        {"as much as it can do", {100, 145, 150, 200}, 3, 10 + EXT_LEAN * 35, 50},
+        {"half of that", {100, 145, 150, 200}, 2, 10 + EXT_LEAN * 35, 50},
+        {"next to none", {100, 145, 150, 200}, 1, 45, 50},
+        {"next to none, and cheap to begin", {100, 101, 150, 250}, 1, 1, 50},
+        {"a straight line", {100, 110, 150, 200}, 1, 10, 50},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(cases); i++) {
+        struct kw_curve curve = {.capacity_mcpu = 10000, .n = 4};
+        static const uint32_t loads[4] = {0, 100, 500, 1000};
+        const struct ext_pricing pricing = {.reach = cases[i].reach};
+        struct ext_hull hull;
+        for (uint32_t k = 0; k < 4; k++)
+            curve.knots[k] = (struct kw_curve_knot){loads[k], 1000 * cases[i].watts[k], 0};
+        ext_hull_build(&curve, &pricing, &hull);
+        if (fabs(total_mw(&hull, 1000) - 1000 * cases[i].first_w) > 1e-6 ||
+            fabs(total_mw(&hull, 5000) - 1000 * cases[i].half_w) > 1e-6)
+            fail_msg("%s: %g, %g", cases[i].name, total_mw(&hull, 1000), total_mw(&hull, 5000));
+    }
+}
+
+/* Any curve and reach: at its knot the price is the curve's; without one, or where the node may
+ * sleep, it is as if there was none. */
+static void test_every_reach(void **state)
+{
+    (void)state;
+    uint64_t seed = 11;
+
+    for (unsigned round = 0; round < 2000; round++) {
+        struct kw_curve curve = kwt_random_curve(&seed);
+        struct ext_pricing pricing = {.reach = (uint8_t)(kwt_next(&seed) % (KW_CURVE_KNOTS + 2)),
+                                      .sleepable = kwt_next(&seed) % 4 == 0};
+        struct ext_pricing plain = {.sleepable = pricing.sleepable};
+        struct ext_hull hull, want;
+        ext_hull_build(&curve, &pricing, &hull);
+        ext_hull_build(&curve, &plain, &want);
+        bool whole = pricing.reach == 0 || pricing.reach + 1u >= curve.n || pricing.sleepable;
+        if (whole) {
+            assert_int_equal(hull.n, want.n);
+            assert_int_equal(hull.plain, want.plain);
+            assert_memory_equal(hull.end_mcpu, want.end_mcpu, want.n * sizeof(*want.end_mcpu));
+            assert_memory_equal(hull.mw_per_mcpu, want.mw_per_mcpu,
+                                want.n * sizeof(*want.mw_per_mcpu));
+        }
+        assert_in_range(hull.n, 1, KW_CURVE_KNOTS - 1);
+        double capacity = (double)curve.capacity_mcpu;
+        double rise = (double)curve.knots[curve.n - 1].mw - (double)curve.knots[0].mw;
+        double slack = 1e-6 * (rise + 1);
+        if (!pricing.sleepable)
+            assert_true(fabs(total_mw(&hull, capacity) - rise) < slack);
+        if (!whole) {
+            const struct kw_curve_knot *end = &curve.knots[pricing.reach];
+            double at = capacity * end->load_permille / 1000;
+            assert_true(fabs(total_mw(&hull, at) - ((double)end->mw - curve.knots[0].mw)) < slack);
+        }
+        for (uint32_t i = 0; i < hull.n; i++)
+            assert_true(hull.mw_per_mcpu[i] >= 0);
+        double a = capacity * (double)(kwt_next(&seed) % 1000) / 1000;
+        double b = capacity * (double)(kwt_next(&seed) % 1000) / 1000;
+        struct ext_place place = ext_place_of(&hull, a, capacity, -1, EXT_PEERS_BAND);
+        assert_true(fabs(ext_place_marginal_mw(&place, b) - ext_hull_marginal_mw(&hull, a, b)) <=
+                    slack);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_every_curve),     cmocka_unit_test(test_pricing),
         cmocka_unit_test(test_dear_to_wake),    cmocka_unit_test(test_drain),
         cmocka_unit_test(test_peers),           cmocka_unit_test(test_risk),
+        cmocka_unit_test(test_reach),           cmocka_unit_test(test_every_reach),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -233,6 +233,76 @@ static void test_alike(void **state)
     assert_false(nodes[0].alike);
 }
 
+/* Equal machines where energy has two prices: no peers, and not all alike. */
+static void test_level_by_price(void **state)
+{
+    (void)state;
+    const struct known a = {"a", {100, 200, 350}, SURE, true};
+    struct ext_node nodes[] = {node_of(&a), node_of(&a), node_of(&a), node_of(&a)};
+
+    nodes[0].used_mcpu = nodes[1].used_mcpu = 8000;
+    nodes[2].pricing.energy_price = nodes[3].pricing.energy_price = 1; /* as those that have none */
+    assert_int_equal(ext_pool_settle(nodes, 4), 0);
+    assert_true(ext_pool_level(nodes, 4));
+    assert_true(nodes[0].alike && nodes[3].alike);
+    assert_int_equal(nodes[0].peers_fill, EXT_PEERS_FILL_MIN + EXT_PEERS_FILL_STEPS / 2);
+    nodes[2].pricing.energy_price = nodes[3].pricing.energy_price = 1.5F;
+    assert_true(ext_pool_level(nodes, 4));
+    assert_false(nodes[0].alike || nodes[3].alike);
+    assert_int_equal(nodes[1].peers_fill, EXT_PEERS_FILL_MIN + EXT_PEERS_FILL_STEPS);
+    assert_int_equal(nodes[2].peers_fill, EXT_PEERS_FILL_MIN);
+    assert_true(same_hull(&nodes[0].hull, &nodes[3].hull));
+}
+
+/* How far the work that is there would fill a node of 8 cores, whose knots are at 0, 4 and 8. */
+static void test_reach(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double used_mcpu[2], in_flight_mcpu, work_per_mcpu;
+        bool asleep; /* the first */
+        uint8_t want;
+    } rows[] = {
+        {"none", {0, 0}, 0, 0, false, 1},
+        {"half of one, with what may come", {1600, 1600}, 0, 0, false, 1},
+        {"more", {1601, 1601}, 0, 0, false, 0},
+        {"more, in flight", {1600, 1600}, 1, 0, false, 0},
+        {"less on machines that do more", {3200, 3200}, 0, 2, false, 0},
+        {"what sleeps does nothing", {8000, 1600}, 0, 0, true, 1},
+        {"no more than it can", {1e9, 0}, 0, 0, false, 0},
+    };
+    const struct known a = {"a", {100, 200, 350}, SURE, true}, b = {"b", {100, 250, 300}, SURE, 1};
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        struct ext_node nodes[] = {node_of(&a), node_of(&a), node_of(&b), {.has_curve = false}};
+        struct ext_node turned[4];
+        for (size_t k = 0; k < 3; k++)
+            nodes[k].pricing.work_per_mcpu = rows[i].work_per_mcpu;
+        nodes[0].used_mcpu = rows[i].used_mcpu[0];
+        nodes[1].used_mcpu = rows[i].used_mcpu[1];
+        nodes[2].in_flight_mcpu = rows[i].in_flight_mcpu;
+        nodes[0].pricing.asleep = rows[i].asleep;
+        for (size_t k = 0; k < 4; k++)
+            turned[k] = nodes[3 - k];
+        assert_int_equal(ext_pool_settle(nodes, 4), 0);
+        assert_int_equal(ext_pool_reach(nodes, 4), rows[i].want > 0);
+        assert_int_equal(ext_pool_settle(turned, 4), 0);
+        assert_int_equal(ext_pool_reach(turned, 4), rows[i].want > 0);
+        for (size_t k = 0; k < 3; k++) {
+            if (nodes[k].pricing.reach != rows[i].want)
+                fail_msg("%s: %u", rows[i].name, nodes[k].pricing.reach);
+            assert_true(same_hull(&nodes[k].hull, &turned[3 - k].hull));
+            assert_true(nodes[k].pooled == (k < 2));
+        }
+        assert_true(same_hull(&nodes[0].hull, &nodes[1].hull));
+        assert_int_equal(ext_pool_reach(nodes, 4), 0); /* nothing new */
+        nodes[1].used_mcpu = nodes[1].pricing.work_per_mcpu = 8000;
+        (void)ext_pool_reach(nodes, 4);
+        assert_int_equal(nodes[0].pricing.reach, 0);
+    }
+}
+
 /* More kinds of machines than are told apart: no more than no mean. */
 static void test_level_of_many(void **state)
 {
@@ -299,6 +369,8 @@ int main(void)
         cmocka_unit_test(test_kept_until_settled),
         cmocka_unit_test(test_pricing_stays_its_own),
         cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_level_by_price),
+        cmocka_unit_test(test_reach),
         cmocka_unit_test(test_level),
         cmocka_unit_test(test_level_of_many),
         cmocka_unit_test(test_any_nodes),

@@ -213,6 +213,50 @@ static void test_alike_is_spread(void **state)
 }
 
 /* Equal figures again, and what each policy is known for. */
+/* Where spreading is hard to beat: unlike machines with next to no work, which a new one is too
+ * dear to wake for; equal ones whose energy has two prices; straight lines, and pods that use far
+ * more than they request, whose work is lost where nodes are filled. */
+static void test_no_more_than_spreading(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        struct sim_setting setting;
+        double price;  /* of each second node */
+        bool straight; /* all curves */
+        double use;    /* of requests */
+    } rows[] = {
+        {"unlike", {.fleet = SIM_FLEET_UNLIKE, .load = 0.02, .scale = 1, .seed = 5}, 1, false, 1},
+        {"prices", {.fleet = SIM_FLEET_OLD, .load = 0.3, .scale = 0.2, .seed = 5}, 2, false, 1},
+        {"straight", {.fleet = SIM_FLEET_OLD, .load = 0.6, .scale = 0.2, .seed = 5}, 1, true, 2},
+    };
+
+    for (size_t i = 0; i < KW_ARRAY_SIZE(rows); i++) {
+        struct ext_sim_input input;
+        double by_work[2];
+        assert_int_equal(sim_cluster_make(&rows[i].setting, &input), 0);
+        for (size_t k = 0; k < input.n_nodes; k++) {
+            struct kw_curve *curve = &input.nodes[k].curve;
+            input.nodes[k].energy_price = k % 2 == 0 ? 1 : rows[i].price;
+            for (uint32_t knot = 0; rows[i].straight && knot < curve->n; knot++)
+                curve->knots[knot].mw = 100000 + 100 * curve->knots[knot].load_permille;
+        }
+        for (size_t k = 0; k < input.n_pods; k++)
+            input.pods[k].request_mcpu /= rows[i].use;
+        for (unsigned kwatt = 0; kwatt < 2; kwatt++) {
+            struct ext_sim_conf conf =
+                ext_sim_defaults(kwatt ? EXT_SIM_KWATT : EXT_SIM_SPREAD, SIM_TO_S);
+            struct ext_sim_result result;
+            conf.from_s = SIM_FROM_S;
+            assert_int_equal(ext_sim_run(&input, &conf, &result, NULL), 0);
+            by_work[kwatt] = result.priced_uj / result.work_mcpu_s;
+        }
+        if (by_work[1] > by_work[0] * (1 + 1e-9))
+            fail_msg("%s: %.9g times as much", rows[i].name, by_work[1] / by_work[0]);
+        ext_sim_input_free(&input);
+    }
+}
+
 static void test_policies(void **state)
 {
     (void)state;
@@ -270,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_profile_of_tiers),
         cmocka_unit_test(test_work_beyond_capacity),
         cmocka_unit_test(test_alike_is_spread),
+        cmocka_unit_test(test_no_more_than_spreading),
         cmocka_unit_test(test_policies),
         cmocka_unit_test(test_bad_input),
     };
