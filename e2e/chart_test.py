@@ -252,7 +252,7 @@ def certificates_are_what_the_programs_take(helm: chart.Helm) -> None:
     done = subprocess.run([chart.BUILD / schema.PROGRAMS["extender"][0], "--listen", "unix:" + str(helm.folder / "s"), "--tls-cert-file",
                            files[("extender", "tls.crt")], "--tls-private-key-file", files[("agent", "tls.key")]], check=False,
                           capture_output=True, text=True, timeout=60)
-    check(done.returncode == 1 and "does not belong to certificate" in done.stderr, f"keys are mixed up: {done.stderr}")
+    check(done.returncode == 2 and "does not belong to certificate" in done.stderr, f"keys are mixed up: {done.stderr}")
 
 
 def main() -> int:
