@@ -10,7 +10,7 @@ import socket
 import tempfile
 import threading
 
-from extender_rig import Case, Extender, Redis, wait_for
+from extender_rig import Case, Extender, Redis, serve_all, wait_for
 from extender_test import main
 
 OPTIONS = ("--watch-pods", "--watch-nodes", "--write-headroom", "--events", "--power-tiers", "--leader-elect", "--leader-elect-namespace", "kwatt",
@@ -25,15 +25,7 @@ class Api:
     def __init__(self, answer):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port, self.answer, self.asked, self.over = self.listener.getsockname()[1], answer, {}, threading.Event()
-        threading.Thread(target=self.run, daemon=True).start()
-
-    def run(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+        serve_all(self.listener, self.serve)
 
     def serve(self, connection):
         with connection, connection.makefile("rb") as stream:

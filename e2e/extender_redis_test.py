@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 
-from extender_rig import Case, Extender, Redis, wait_for
+from extender_rig import Case, Extender, Redis, serve_all, wait_for
 from extender_test import main
 
 NAMES = ("a", "b", "c")
@@ -26,18 +26,10 @@ class Fake:
         self.listener.bind(path)
         self.listener.listen(64)
         self.answer, self.connections, self.over = answer, [], threading.Event()
-        threading.Thread(target=self.run, daemon=True).start()
-
-    def run(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            self.connections.append(connection)
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+        serve_all(self.listener, self.serve)
 
     def serve(self, connection):
+        self.connections.append(connection)
         with connection, connection.makefile("rb") as stream:
             try:
                 for line in stream:

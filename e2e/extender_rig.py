@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -85,6 +86,18 @@ def digest(text):
     """The short form of a sample, as agents write it to the feeds."""
     whole = json.loads(text)
     return json.dumps({"packages": [], **{key: whole[key] for key in DIGEST if key in whole}})
+
+
+def serve_all(listener, serve):
+    """Calls `serve(connection)` of each connection, in a thread of its own, until the listener is closed."""
+    def accept():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+    threading.Thread(target=accept, daemon=True).start()
 
 
 def publish(redis, text, curve_text):

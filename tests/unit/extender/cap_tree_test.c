@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "extender/cap_tree.h"
 #include "tests/support/cmocka.h"
+#include "tests/unit/extender/cap_trees.h"
 
 static void test_bad_files(void **state)
 {
@@ -44,16 +45,6 @@ static void test_bad_files(void **state)
     }
 }
 
-static struct ext_cap_tree *tree_of(const char *text)
-{
-    struct ext_cap_tree *tree = NULL;
-    struct kw_err err = {0};
-
-    if (ext_cap_tree_parse("caps", text, strlen(text), 800, &tree, &err) < 0)
-        fail_msg("%s", err.text);
-    return tree;
-}
-
 static void check_found(const struct ext_cap_tree *tree, const char *path, const char *want)
 {
     uint32_t found = ext_cap_tree_find(tree, path);
@@ -66,7 +57,7 @@ static void check_found(const struct ext_cap_tree *tree, const char *path, const
 static void test_paths(void **state)
 {
     (void)state;
-    struct ext_cap_tree *tree = tree_of(
+    struct ext_cap_tree *tree = kwt_cap_tree(
         "cluster: 10k\ndomains:\n  dc1/row2/rack7: {hard: 8, soft: 7}\n  dc1-b: 5\n  dc1: 9\n");
 
     assert_int_equal(tree->n, 4);
@@ -83,11 +74,11 @@ static void test_paths(void **state)
     assert_int_equal(tree->domains[rack - 1].soft_mw, 7000);
     assert_int_equal(tree->domains[ext_cap_tree_find(tree, "dc1") - 1].soft_mw, 7200);
     ext_cap_tree_free(&tree);
-    tree = tree_of("domains: {a: 5}\n");
+    tree = kwt_cap_tree("domains: {a: 5}\n");
     check_found(tree, "b", NULL);
     check_found(tree, "", NULL);
     ext_cap_tree_free(&tree);
-    tree = tree_of("domains: {}\n");
+    tree = kwt_cap_tree("domains: {}\n");
     assert_int_equal(tree->n, 0);
     ext_cap_tree_free(&tree);
 }

@@ -11,16 +11,7 @@
 #include "common/cleanup.h"
 #include "extender/caps.h"
 #include "tests/support/cmocka.h"
-
-static struct ext_cap_tree *tree_of(const char *text)
-{
-    struct ext_cap_tree *tree = NULL;
-    struct kw_err err = {0};
-
-    if (ext_cap_tree_parse("caps", text, strlen(text), 800, &tree, &err) < 0)
-        fail_msg("%s", err.text);
-    return tree;
-}
+#include "tests/unit/extender/cap_trees.h"
 
 #define NODES 4
 
@@ -69,7 +60,7 @@ static void begin(struct fixture *f, const char *caps)
                                    .knots = {{0, 100000, 0}, {500, 140000, 0}, {1000, 260000, 0}}};
 
     *f = (struct fixture){.policy = {.sigmas = 2, .soft_permille = 900}};
-    f->tree = tree_of(caps);
+    f->tree = kwt_cap_tree(caps);
     f->table = ext_node_table_new(7);
     for (size_t i = 0; i < NODES; i++) {
         struct kw_sample sample = {.watts_mw = 105000};
